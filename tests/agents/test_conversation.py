@@ -57,5 +57,7 @@ def test_a_call_that_was_talked_past_is_answered_once_and_for_all() -> None:
         ([*FIRST, ToolOutput("c1", "1"), ToolOutput("c2", "2")], True),
     ],
 )
-def test_it_waits_for_the_model_unless_that_had_the_last_word(items: list[Item], waits: bool) -> None:
+def test_a_conversation_waits_for_the_model_unless_the_model_wrote_the_last_item(
+    items: list[Item], waits: bool
+) -> None:
     assert read(items).is_waiting is waits

@@ -83,7 +83,7 @@ async def test_an_answer_in_words_is_one_text_one_final_and_one_done() -> None:
     assert request.items == (Message("system", (Text("Be brief."),)), user("Hi"))
 
 
-async def test_what_the_model_may_see_is_what_the_runner_would_not_deny() -> None:
+async def test_the_loop_offers_the_model_only_tools_that_the_runner_would_not_deny() -> None:
     async def shown(desk: Desk) -> list[str]:
         await desk.loop(says("")).agent.complete("Hi")
         return [spec.name for spec in desk.model.requests[0].specs]
@@ -223,7 +223,7 @@ async def test_ids_that_are_missing_or_taken_become_the_calls_own() -> None:
     assert all(isinstance(told, str) and told.startswith("saw") for told in outputs(run.turn.items).values())
 
 
-async def test_what_a_model_shows_is_never_run_and_ends_nothing() -> None:
+async def test_call_and_end_events_that_a_model_streams_are_never_run_and_do_not_end_the_turn() -> None:
     class Eager:
         async def generate(self, request: GenerateRequest, *, on_event: Any = None) -> Completion:
             self.show = on_event
@@ -262,7 +262,7 @@ async def test_a_turn_that_the_provider_broke_off_can_be_taken_up_again() -> Non
     assert (turn.status, turn.text, desk.done) == ("done", "Written.", ["wrote x"])
 
 
-async def test_what_no_model_should_raise_is_raised_after_done() -> None:
+async def test_an_unexpected_exception_of_a_model_is_raised_after_the_done_event() -> None:
     desk = Desk().loop(KeyError("a bug"))
     run = desk.agent.run("Hi")
     events: list[AiEvent] = []
@@ -320,7 +320,7 @@ class TestApprovals:
         turn = await desk.agent.complete(waiting.items)
         assert (turn.status, outputs(turn.items)["c2"]) == ("done", "approval_rejected")
 
-    async def test_who_talks_on_has_cancelled_the_call(self) -> None:
+    async def test_a_new_user_message_cancels_the_call_that_waits_for_approval(self) -> None:
         desk = Desk(approvals=True).loop(self.ASKED, says("Then not."))
         waiting = await desk.agent.complete("Send it")
         turn = await desk.agent.complete("Leave it", waiting.items)
@@ -518,7 +518,7 @@ def answered(draw: Callable[[Any], Any]) -> Completion | Exception:
 @given(
     st.lists(answered(), max_size=6), st.integers(0, 3), st.integers(1, 3), st.booleans(), st.none() | st.integers(0, 9)
 )
-def test_whatever_a_model_says_each_call_has_one_result_and_the_turn_one_end(
+def test_each_call_has_one_result_and_the_turn_one_end_for_any_answers_of_a_model(
     answers: list[Any], rounds: int, most: int, approvals: bool, stop_after: int | None
 ) -> None:
     async def play() -> None:

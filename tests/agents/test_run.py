@@ -40,7 +40,7 @@ async def until(desk: Desk, run: Any) -> list[AiEvent]:
     return events
 
 
-async def test_who_stops_reading_ends_the_run_and_what_was_done_is_known() -> None:
+async def test_a_reader_that_stops_ends_the_run_and_each_call_keeps_a_result() -> None:
     desk = Desk().loop(WAITING, says("never asked"))
     run = desk.agent.run("Go")
     events = await until(desk, run)

@@ -115,7 +115,7 @@ async def post(world: World, *parts: Any) -> Ref:
     return ref
 
 
-async def test_what_a_provider_does_not_take_is_not_sent_and_the_chat_goes_on(
+async def test_an_attachment_that_the_provider_does_not_take_is_not_sent_and_the_chat_goes_on(
     tmp_path: Path, provider: Provider
 ) -> None:
     async with opened(tmp_path / "w", provider, "anthropic") as world:

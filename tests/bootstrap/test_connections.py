@@ -95,7 +95,7 @@ async def test_a_connection_is_added_listed_used_and_revoked(tmp_path: Path, env
     assert lent == [TOKEN]
 
 
-async def test_what_is_wrong_is_said_and_leaves_nothing(tmp_path: Path, environment: dict[str, str]) -> None:
+async def test_an_invalid_connection_is_refused_and_leaves_nothing(tmp_path: Path, environment: dict[str, str]) -> None:
     async with open_world(tmp_path / "w", environment) as world:
         for wrong in (
             {"provider": ""},

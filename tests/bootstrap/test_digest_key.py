@@ -29,7 +29,7 @@ def digests(world: World) -> list[str]:
 
 
 @pytest.mark.parametrize("damage", [lose, change, garble])
-async def test_its_loss_stops_what_runs_until_it_is_accepted(damage: Any, tmp_path: Path) -> None:
+async def test_losing_the_digest_key_stops_turns_until_the_loss_is_accepted(damage: Any, tmp_path: Path) -> None:
     key = tmp_path / "w/digest.key"
     with serving() as provider:
         provider.say(Provider.answer(Provider.text("Yes.")))

@@ -58,7 +58,7 @@ async def test_the_reply_of_a_chat_is_shown_without_what_is_private(tmp_path: Pa
         assert found(CANARIES.values(), repr(asdict(reply))) == []
 
 
-async def test_who_reads_records_sees_the_whole_chat(tmp_path: Path) -> None:
+async def test_a_caller_that_may_read_records_sees_the_whole_chat(tmp_path: Path) -> None:
     async with room(tmp_path / "w") as here:
         whole = await here.world.chat("main").messages()
         for caller in (USERS, AGENT, CHIEF):

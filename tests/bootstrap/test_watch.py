@@ -130,7 +130,7 @@ async def test_a_watcher_that_comes_back_gets_the_remaining_frames(
         assert screen.text == "one two three", "the record has the rest"
 
 
-async def test_when_the_owner_goes_its_successor_shows_a_new_attempt(tmp_path: Path, provider: SlowProvider) -> None:
+async def test_the_successor_of_an_owner_shows_a_new_attempt(tmp_path: Path, provider: SlowProvider) -> None:
     folder = tmp_path / "w"
     provider.say(*[Provider.answer(Provider.text(ANSWER))] * 2)
     owner = opened(folder, provider)

@@ -143,7 +143,7 @@ def test_a_value_is_found_in_every_spelling(value: str) -> None:
 
 
 @pytest.mark.parametrize("mode", tool_values.MODES)
-async def test_what_is_allowlisted_is_there(mode: str) -> None:
+async def test_allowlisted_values_are_on_the_surfaces_of_their_redaction_mode(mode: str) -> None:
     redaction, allowlisted = tool_values.MODES[mode]
     observed = tool_values.Observed(tool_values.Scene(None), redaction)
     result = await observed.run()
@@ -154,7 +154,7 @@ async def test_what_is_allowlisted_is_there(mode: str) -> None:
     assert tool_values.shown_in(result.content) == {"message", "rendering", "value.shut"}
 
 
-async def test_what_a_handler_raised_is_told_to_the_author_alone() -> None:
+async def test_an_exception_of_a_handler_is_explained_to_the_author_only() -> None:
     scene = tool_values.Scene("execution", tool_values.raises(tool_values.chained))
     observed = tool_values.Observed(scene, Redaction.message_only())
     result = await observed.run()

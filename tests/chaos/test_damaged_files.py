@@ -217,7 +217,9 @@ REFUSED: dict[str, tuple[Damage, str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_lost_is_refused_until_it_is_accepted(what: str, killed: Killed, tmp_path: Path) -> None:
+def test_a_world_with_lost_files_refuses_calls_until_the_loss_is_accepted(
+    what: str, killed: Killed, tmp_path: Path
+) -> None:
     damage, name = REFUSED[what]
     shutil.copytree(killed.older, tmp_path / "older")
     folder = killed.copy(tmp_path / "w")
@@ -268,7 +270,7 @@ HARMLESS: dict[str, Damage] = {
 
 
 @pytest.mark.parametrize("what", HARMLESS)
-def test_what_another_file_knows_too_is_not_missed(what: str, killed: Killed, tmp_path: Path) -> None:
+def test_a_world_runs_on_if_the_lost_data_is_also_in_another_file(what: str, killed: Killed, tmp_path: Path) -> None:
     folder = killed.copy(tmp_path / "w")
     HARMLESS[what](folder)
     assert set(tell(folder)) <= DONE

@@ -72,18 +72,18 @@ def can_not_say(params: Order, *, context: ToolContext) -> ToolResult[Any]:
     return None  # type: ignore[return-value]
 
 
-async def test_what_it_finds_out_is_the_answer(outside: Outside, tmp_path: Path) -> None:
+async def test_a_result_from_reconcile_answers_the_call(outside: Outside, tmp_path: Path) -> None:
     (call,) = (await stopped_and_asked(tmp_path / "world", outside, finds_out)).tool_calls
     assert call.ok
 
 
-async def test_what_it_says_on_purpose_is_the_answer(outside: Outside, tmp_path: Path) -> None:
+async def test_a_user_error_from_reconcile_answers_the_call(outside: Outside, tmp_path: Path) -> None:
     (call,) = (await stopped_and_asked(tmp_path / "world", outside, finds_nothing)).tool_calls
     assert (call.error_code, call.message) == ("execution", "There is no order one.")
 
 
 @pytest.mark.parametrize("reconcile", [breaks, breaks_later, can_not_say])
-async def test_when_it_can_not_say_the_call_stays_in_doubt(
+async def test_the_call_stays_in_doubt_if_reconcile_breaks_or_finds_nothing(
     reconcile: Callable[..., Any], outside: Outside, tmp_path: Path
 ) -> None:
     (call,) = (await stopped_and_asked(tmp_path / "world", outside, reconcile)).tool_calls

@@ -10,7 +10,7 @@ from demiurge.values.refs import ref_of
 ODD = bytes(range(256)) * 300
 
 
-def test_what_is_put_is_got(demiurge: Any, tmp_path: Path) -> None:
+def test_blob_get_writes_the_bytes_that_blob_put_read(demiurge: Any, tmp_path: Path) -> None:
     (tmp_path / "odd.bin").write_bytes(ODD)
     ref = ref_of(ODD)
     assert demiurge("blob", "put", "@odd.bin").document == {"hash": ref}

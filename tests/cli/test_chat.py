@@ -277,7 +277,7 @@ def test_a_module_of_tools_that_can_not_be_used(
     assert done.err.count("\n") == 1
 
 
-def test_what_a_model_says_can_not_steer_the_terminal(demiurge: Any, provider: Any) -> None:
+def test_text_of_a_model_can_not_send_terminal_control_codes(demiurge: Any, provider: Any) -> None:
     provider.say(provider.answer(provider.text("red \x1b[31m and \u202eback")))
     done = demiurge("chat", "-m", "hello")
     assert "\x1b" not in done.out

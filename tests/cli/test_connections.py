@@ -96,7 +96,7 @@ def test_a_token_is_taken_from_the_environment_and_never_from_an_argument(
         (["revoke", "conn_1"], b"", 1, "There is no such connection."),
     ],
 )
-def test_what_is_wrong_is_said_without_the_token(
+def test_a_wrong_connections_command_is_explained_without_the_token(
     demiurge: Any, environment: dict[str, str], words: list[str], stdin: bytes, status: int, said: str
 ) -> None:
     demiurge("init")

@@ -39,7 +39,7 @@ def test_a_dry_run_leaves_it(demiurge: Run, ref: str) -> None:
     assert demiurge("blob", "stat", ref).status == 0
 
 
-def test_it_is_put_again_only_by_force(demiurge: Run, ref: str) -> None:
+def test_an_erased_blob_is_put_again_only_by_force(demiurge: Run, ref: str) -> None:
     demiurge("erase", ref, "--why", "asked to")
     again = demiurge("blob", "put", "@-", "--json", stdin=CANARY)
     assert (again.status, again.document["error"]["code"]) == (1, "erased")
@@ -54,7 +54,7 @@ def test_a_reason_is_needed(demiurge: Run, ref: str) -> None:
     assert demiurge("erase", "nonsense", "--why", "x", "--json").document["error"]["code"] == "invalid_ref"
 
 
-def test_what_is_left_of_a_chat_verifies_and_says_what_it_lacks(demiurge: Run, provider: Any) -> None:
+def test_a_chat_with_an_erased_message_verifies_replays_and_goes_on(demiurge: Run, provider: Any) -> None:
     provider.say(provider.answer(provider.text("Hello!")))
     assert demiurge("chat", "-m", "my secret words").status == 0
     exported = demiurge("journal", "export", "--json").document["records"]

@@ -53,7 +53,7 @@ def test_arguments_are_one_line_and_whole(given_text: str, shown: str) -> None:
     assert arguments(given_text) == shown
 
 
-def test_what_a_model_says_is_spelled_out_in_every_export(demiurge: Any, provider: Any) -> None:
+def test_invisible_characters_of_a_model_are_spelled_out_in_every_export(demiurge: Any, provider: Any) -> None:
     call = {"path": f"a{SPY}", "text": SPY}
     provider.say(provider.answer(provider.call("workspace__write", call)))
     demiurge("chat", "-m", f"write {SPY.removeprefix(chr(27))}")
@@ -163,7 +163,7 @@ def noisy(tmp_path: Path, environment: Any) -> None:
 
 
 @pytest.mark.usefixtures("noisy")
-def test_what_tools_print_is_not_in_the_json_document(process: Any, demiurge: Any) -> None:
+def test_output_that_tools_print_is_not_in_the_json_document(process: Any, demiurge: Any) -> None:
     for done, noises in ((process(*CALL, "--json"), NOISES), (demiurge(*CALL, "--json"), NOISES - {"exit"})):
         assert done.status == 0, done
         assert done.document["content"] == "loud"

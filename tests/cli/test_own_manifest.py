@@ -190,7 +190,9 @@ def test_setting_a_manifest_takes_it_and_a_fork_has_it(elsewhere: Any, made: Any
     assert made("-w", "branch", "event", "send", "shop/Paid@1", '{"order": "A-1", "amount": 3}').status == 0
 
 
-def test_who_looks_on_is_not_joined_to_take_it(elsewhere: Any, process: Any, tmp_path: Path) -> None:
+def test_a_manifest_is_not_adopted_or_set_through_a_read_only_process(
+    elsewhere: Any, process: Any, tmp_path: Path
+) -> None:
     with Popen([sys.executable, "-c", LOOKER, "copy"], stdin=PIPE, stdout=PIPE, text=True) as looker:
         assert looker.stdout is not None
         assert looker.stdout.readline() == "open\n"
@@ -216,7 +218,9 @@ def test_the_shipped_app_may_come_back(made: Any) -> None:
         (("manifest", "set", "shop", "--tools", "gone_mod"), 1, "no Python module gone_mod"),
     ],
 )
-def test_what_can_not_be_is_said(made: Any, arguments: tuple[str, ...], status: int, said: str) -> None:
+def test_an_impossible_manifest_command_is_explained_and_changes_nothing(
+    made: Any, arguments: tuple[str, ...], status: int, said: str
+) -> None:
     before = made("manifest", "check").out
     done = made(*arguments)
     assert (done.status, done.out) == (status, "")

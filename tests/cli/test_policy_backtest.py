@@ -34,7 +34,7 @@ def history(demiurge: Any, provider: Any, tmp_path: Path) -> Any:
     return demiurge
 
 
-def test_what_would_change_is_counted_and_named(history: Any) -> None:
+def test_policy_backtest_counts_and_names_the_calls_that_would_change(history: Any) -> None:
     before = history("journal", "verify").out
     done = history("--json", "policy", "backtest", "new.toml").document
     assert (done["calls"], done["unreadable"]) == (7, 0)

@@ -71,7 +71,7 @@ def test_a_module_may_hold_bound_tools_and_sources(demiurge: Any, tmp_path: Path
     assert checked.document["missing"] == ["mcp__d"]
 
 
-def test_what_it_says_is_printed(demiurge: Any) -> None:
+def test_tools_call_prints_the_answer_of_the_tool(demiurge: Any) -> None:
     here = ("tools", "call", "ring_bell", '{"times": 2}', "--tools", "bell_tools", "--policy", "open.toml")
     done = demiurge(*here)
     assert (done.status, done.err) == (0, "")
@@ -136,7 +136,9 @@ def test_a_call_that_a_person_refuses_has_failed(demiurge: Any) -> None:
         ("ring_bell", "@gone.json", "not_found", "gone.json"),
     ],
 )
-def test_what_fails_says_why_in_one_sentence(tool: str, arguments: str, code: str, words: str, demiurge: Any) -> None:
+def test_a_failed_tools_call_prints_its_reason_in_one_sentence(
+    tool: str, arguments: str, code: str, words: str, demiurge: Any
+) -> None:
     done = demiurge("--json", "tools", "call", tool, arguments, "--tools", "bell_tools", "--policy", "open.toml")
     assert done.status == 1
     error = done.document["error"]

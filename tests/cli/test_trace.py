@@ -152,7 +152,7 @@ def test_a_lineage_whose_effect_nobody_has_performed_yet_is_running(demiurge: An
     assert "Waits for a receipt: llm.generate" in demiurge("trace", sent["event_hash"]).out
 
 
-def test_how_a_lineage_ended_is_said(demiurge: Any, provider: Any) -> None:
+def test_trace_tells_how_a_lineage_ended(demiurge: Any, provider: Any) -> None:
     root = demiurge("blob", "put", "x").document["hash"]
     commit = {"workspace": "main", "expected_head": None, "root_hash": root, "owner": "user"}
     sent = demiurge("--json", "event", "send", "sys/WorkspaceCommit@1", json.dumps(commit)).document

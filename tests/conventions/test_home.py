@@ -12,7 +12,9 @@ from demiurge.bootstrap.trust.world_profile import recall
 from demiurge.models.local.weights import cache_folder
 
 
-async def test_what_a_test_opens_is_noted_in_no_home_of_a_person(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_a_world_that_a_test_opens_writes_nothing_to_the_users_home(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     ours = tmp_path_factory.getbasetemp()
     config, places = config_folder(os.environ), vault_places(os.environ)
     assert config is not None

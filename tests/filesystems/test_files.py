@@ -16,13 +16,13 @@ from demiurge.tools.execution.scope import Snapshotable, Transactional
 from demiurge.tools.filesystem import FileEdit, FileEntry, Filesystem, FileText
 
 
-def test_it_is_all_that_it_says_it_is(files: TreeFilesystem) -> None:
+def test_a_tree_filesystem_implements_its_three_protocols(files: TreeFilesystem) -> None:
     bound: tuple[Filesystem, Transactional, Snapshotable] = (files, files, files)
     assert isinstance(bound[1], Transactional)
     assert bound[0].read_only is False
 
 
-def test_what_is_written_is_there(files: TreeFilesystem) -> None:
+def test_a_written_file_can_be_read_and_its_folders_exist(files: TreeFilesystem) -> None:
     assert files.write("a/b/c.txt", "Größe\n") == FileEntry("a/b/c.txt", "file", 8)
     assert files.read("a/b/c.txt") == FileText("a/b/c.txt", "Größe\n", 1, 1, 1, 8)
     assert files.stat("a/b") == FileEntry("a/b", "dir", 0)

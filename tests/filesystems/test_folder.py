@@ -171,7 +171,7 @@ def test_a_change_leaves_the_other_name_of_a_file_as_it_was(root: Path, files: F
     assert outside(root) == {"secret": SECRET}
 
 
-def test_what_is_no_text_is_not_shown(root: Path, files: FolderFilesystem) -> None:
+def test_a_file_that_is_not_utf8_text_is_not_read_edited_or_searched(root: Path, files: FolderFilesystem) -> None:
     (root / "image").write_bytes(b"\x89PNG\xff")
     for path in ("read", "edit"):
         with pytest.raises(ToolUserError, match="no text in UTF-8"):
@@ -254,7 +254,7 @@ def test_a_roll_back_leaves_what_another_process_changed(root: Path, files: Fold
     assert found == {"ours": "0", "both": "another", "theirs": "another", "new/theirs": "another"}
 
 
-def test_what_another_process_did_in_between_is_what_a_later_call_comes_back_to(
+def test_a_rollback_restores_the_text_that_another_process_wrote_during_the_call(
     root: Path, files: FolderFilesystem
 ) -> None:
     files.write("a", "0")
@@ -297,7 +297,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(root: Path, files: Fol
     assert [path.name for path in root.iterdir()] == ["a"]
 
 
-def test_what_failed_after_its_change_is_taken_back_too(files: FolderFilesystem) -> None:
+def test_a_rollback_takes_back_a_write_that_failed_after_its_rename(files: FolderFilesystem) -> None:
     files.write("a", "old")
     scope = CallScope()
     transaction = files.begin(scope)

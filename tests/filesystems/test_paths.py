@@ -57,7 +57,7 @@ def test_an_ordinary_path_stays_as_it_is(path: str) -> None:
 
 
 @pytest.mark.parametrize(("said", "meant"), [("", ""), (".", ""), ("/", ""), ("./", ""), ("./docs/", "docs")])
-def test_what_models_write_for_a_folder(said: str, meant: str) -> None:
+def test_tree_path_accepts_the_spellings_of_a_folder_that_models_use(said: str, meant: str) -> None:
     assert tree_path(said) == meant
 
 
@@ -78,7 +78,7 @@ def test_a_path_is_refused_or_names_that_lead_down(text: str) -> None:
     assert "\0" not in path
 
 
-def test_what_is_above() -> None:
+def test_above_and_parent_return_the_folders_of_a_path() -> None:
     assert above("a/b/c") == ["a", "a/b"]
     assert above("a") == []
     assert (parent("a/b"), parent("a")) == ("a", "")

@@ -50,7 +50,7 @@ def test_a_glob_that_can_not_be(pattern: str) -> None:
         path_glob(pattern, 100)
 
 
-def test_where_a_glob_begins() -> None:
+def test_glob_root_returns_the_folder_that_a_glob_begins_in() -> None:
     assert glob_root("src/app/**/*.py") == "src/app"
     assert glob_root("*/a") == ""
     assert glob_root("a") == ""
@@ -75,7 +75,7 @@ def test_an_expression_that_can_not_be_used_says_why(pattern: str, reason: str) 
 
 
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"^(a|a)*$", r"^(a|aa)+$", r"(.*a){20}$", r"(x+x+)+y"])
-def test_what_takes_for_ever_elsewhere_comes_to_an_end(pattern: str) -> None:
+def test_a_pattern_with_catastrophic_backtracking_ends(pattern: str) -> None:
     assert regular_expression(pattern, 100)("a" * 5_000 + "!") is False
 
 

@@ -26,7 +26,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[FileIO]:
     return made
 
 
-def test_what_is_kept_comes_back(opened: list[FileIO]) -> None:
+def test_a_spool_loads_each_blob_that_it_kept(opened: list[FileIO]) -> None:
     kept = Spool(10)
     blobs = [Blob(bytes([number]) * 7, mode=number) for number in range(5)]
     handles = [kept.keep(blob) for blob in blobs]
@@ -41,7 +41,7 @@ def test_without_a_limit_there_is_no_file(opened: list[FileIO]) -> None:
     assert opened == []
 
 
-def test_what_nobody_wants_takes_no_room(opened: list[FileIO]) -> None:
+def test_a_spool_closes_the_file_of_blobs_that_nobody_references(opened: list[FileIO]) -> None:
     kept = Spool(10)
     for _ in range(100):
         handles = [kept.keep(Blob(b"x" * 8)) for _ in range(3)]

@@ -222,7 +222,7 @@ def test_memory_and_folder_do_what_a_list_of_changes_adds_up_to(steps: list[tupl
             assert [tree(files) for files in run.both] == [state, state], step
 
 
-def test_what_others_changed_later_stays(files: TreeFilesystem) -> None:
+def test_a_rollback_keeps_the_later_changes_of_another_call(files: TreeFilesystem) -> None:
     files.write("shared", "0")
     (first, undo), (second, keep) = opened(files), opened(files)
     with entered(first):
@@ -260,7 +260,7 @@ class Pressed(MemoryTree):
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 4])
-def test_what_an_interrupt_breaks_off_can_be_taken_back_again(at: int) -> None:
+def test_a_rollback_that_was_interrupted_can_be_repeated(at: int) -> None:
     pressed = Pressed()
     files = TreeFilesystem(pressed, Spool(None), Limits(), SystemClock())
     files.write("shared", "0")
@@ -282,7 +282,7 @@ def test_what_an_interrupt_breaks_off_can_be_taken_back_again(at: int) -> None:
     assert tree(files) == {"shared": "0", "gone": "0"}
 
 
-def test_what_is_committed_belongs_to_the_call_around_it(files: TreeFilesystem) -> None:
+def test_a_committed_inner_call_is_rolled_back_with_its_outer_call(files: TreeFilesystem) -> None:
     outer, undo = opened(files)
     inner, keep = opened(files, outer)
     with entered(inner):
@@ -344,7 +344,7 @@ def test_a_snapshot_of_something_else_is_refused(files: TreeFilesystem) -> None:
             files.restore(other)  # type: ignore[arg-type]
 
 
-def test_what_is_taken_back_does_not_count_for_the_limits(make_files: MakeFiles) -> None:
+def test_changes_that_were_rolled_back_do_not_count_for_the_limits(make_files: MakeFiles) -> None:
     files = make_files(limits=Limits(entries=3, total_bytes=10))
     for _ in range(3):
         scope, undo = opened(files)

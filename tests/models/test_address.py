@@ -37,7 +37,7 @@ def test_a_given_address_comes_first_and_is_nobodys_in_particular() -> None:
         "nonsense",
     ],
 )
-def test_what_only_looks_like_the_vendors_own_address_is_not(url: str) -> None:
+def test_a_lookalike_of_the_vendors_address_is_not_the_vendors(url: str) -> None:
     assert not address_of(provider("openai"), {}, url).is_vendors
 
 

@@ -71,7 +71,7 @@ async def fails(request: GenerateRequest, **options: Any) -> ProviderError:
     return error
 
 
-async def test_it_streams_the_text_and_returns_the_whole_answer(server: Any, chat_text: Any) -> None:
+async def test_the_client_streams_the_text_and_returns_the_whole_answer(server: Any, chat_text: Any) -> None:
     server.script = [chat_text("Hel", "lo")]
     events: list[AiEvent] = []
     completion, sleeps = await send(a_request(server.url), on_event=events.append)
@@ -313,7 +313,7 @@ async def test_redirects_are_not_followed(server: Any, answer: Any, status: int)
         (b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\n',),
     ],
 )
-async def test_what_is_no_answer_is_an_error_and_not_asked_for_again(
+async def test_a_malformed_answer_is_an_error_and_not_requested_again(
     server: Any, answer: Any, chunks: tuple[bytes, ...]
 ) -> None:
     server.script = [answer(chunks=chunks)]

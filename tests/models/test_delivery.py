@@ -33,12 +33,12 @@ def test_dollars_become_exact_millionths(text: str, micros: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "None", "nan", "inf", "-1", "1e99", "1e+3", "0x1", "\u0661", "1_0", "9" * 40])
-def test_what_is_no_number_of_dollars_is_left_out(text: str) -> None:
+def test_a_cost_header_that_is_no_number_of_dollars_is_left_out(text: str) -> None:
     assert read_delivery({"x-litellm-response-cost": text}, None) is None
 
 
 @pytest.mark.parametrize("text", ["", "a b", "é", "x" * 201, "a\tb"])
-def test_what_is_no_id_is_left_out(text: str) -> None:
+def test_a_request_id_header_that_is_no_id_is_left_out(text: str) -> None:
     assert read_delivery({"x-request-id": text, "x-litellm-call-id": text}, None) is None
 
 

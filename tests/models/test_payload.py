@@ -98,7 +98,7 @@ def test_an_empty_request_is_refused(changes: dict[str, Any]) -> None:
         body("openai-chat", OPENAI, **changes)
 
 
-def test_what_stays_the_same_comes_first() -> None:
+def test_the_unchanging_fields_of_a_payload_come_first() -> None:
     assert list(body("openai-chat", OPENAI, specs=(SPEC,)))[:3] == ["model", "tools", "messages"]
 
 

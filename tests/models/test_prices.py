@@ -35,7 +35,7 @@ def test_cost_is_exact_in_micro_dollars() -> None:
     assert price("gpt-5", Usage(1_000_000, 10_000, cached=200_000)) == 1_000_000 + 25_000 + 100_000
 
 
-def test_what_the_cache_took_in_is_dearer_and_what_it_gave_cheaper() -> None:
+def test_tokens_written_to_the_cache_cost_more_and_tokens_read_from_it_less() -> None:
     # 700 at 3 $/M, 200 read at 0.30 $/M, 100 written at 3.75 $/M, 50 said at 15 $/M
     usage = Usage(1000, 50, cached=200, cache_written=100)
     assert price("claude-sonnet-4-5", usage, ANTHROPIC) == 2100 + 60 + 375 + 750
@@ -109,12 +109,12 @@ def test_a_dated_snapshot_costs_what_its_model_costs() -> None:
         ("gpt-5", "https://llm.example/v1"),
     ],
 )
-def test_where_no_list_price_is_known_there_is_none(model: str, base_url: str) -> None:
+def test_a_model_without_a_known_list_price_has_no_cost(model: str, base_url: str) -> None:
     assert price(model, Usage(1, 1), base_url) is None
     assert cost(answer(Usage(1, 1)), base_url=base_url, model=model) == Cost(None, None)
 
 
-def test_what_the_provider_says_beats_the_list() -> None:
+def test_a_cost_that_the_provider_reports_replaces_the_list_price() -> None:
     usage = Usage(1000, 1000)
     listed = cost(answer(usage))
     assert (listed.source, listed.micros) == ("prices", 11_250)

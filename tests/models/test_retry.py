@@ -71,5 +71,5 @@ def test_only_what_can_not_have_begun_is_tried_again() -> None:
         (504, "timeout"),
     ],
 )
-def test_what_would_fail_again_is_not_tried_again(status: int, code: str) -> None:
+def test_a_refusal_that_would_repeat_is_not_retried(status: int, code: str) -> None:
     assert retry().after_refusal(0, refusal(status, code), {"retry-after": "1"}) is None

@@ -48,7 +48,7 @@ def test_only_the_limits_that_are_used_up_count_and_of_those_the_last() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "inf", "1.2.3", "²", "6m0", "s", "1e3", "9" * 400, "\u0663"])
-def test_what_can_not_be_read_says_nothing(text: str) -> None:
+def test_an_unreadable_retry_header_gives_no_delay(text: str) -> None:
     for name in ("retry-after", "retry-after-ms", "x-ratelimit-reset-requests", "anthropic-ratelimit-tokens-reset"):
         assert seconds_asked({name: text}, NOON) is None
 

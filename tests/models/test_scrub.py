@@ -19,7 +19,7 @@ def test_nor_is_its_beginning_where_the_text_was_cut(before: str, length: int) -
     assert not scrub(before + KEY[:length] + "…", KEY).rstrip("…").endswith(KEY[:6])
 
 
-def test_its_quoted_form_is_masked_too() -> None:
+def test_the_url_quoted_form_of_a_key_is_masked() -> None:
     assert scrub("at /v1?key=canary%2F0123%2B456789&x", KEY) == "at /v1?key=[key]&x"
 
 

@@ -49,7 +49,7 @@ SIGNALS = [
 
 
 @pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: type(signal).__name__)
-def test_what_is_meant_for_the_loop_gets_through_a_runner(signal: LoopSignal) -> None:
+def test_a_loop_signal_passes_through_a_runner(signal: LoopSignal) -> None:
     def say(params: None, *, context: ToolContext) -> ToolResult[None]:
         raise signal
 
@@ -59,7 +59,7 @@ def test_what_is_meant_for_the_loop_gets_through_a_runner(signal: LoopSignal) ->
     assert caught.value is signal
 
 
-def test_what_is_requested_can_not_be_changed_later() -> None:
+def test_an_expansion_signal_copies_the_requested_overrides() -> None:
     requested: dict[SectionPath, SectionVisibility] = {("a",): SectionVisibility.FULL}
     signal = VisibilityExpansionRequired("Open.", requested_overrides=requested, reason="r", section_keys=("a",))
     requested.clear()

@@ -186,7 +186,7 @@ def test_calls_come_as_the_wire_or_a_providers_library_gives_them() -> None:
         ("note", '{"text": 5}', "validation"),
     ],
 )
-def test_what_can_not_run_is_answered_and_told_once(name: str, arguments: str, code: str) -> None:
+def test_a_call_that_can_not_run_is_answered_and_published_once(name: str, arguments: str, code: str) -> None:
     desk = Desk()
     messages, _ = desk.executor().execute([("c1", name, arguments)])
     assert f'"error_code":"{code}"' in messages[0]["content"]
@@ -543,7 +543,7 @@ def test_after_a_failed_publication_the_ledger_publishes_the_stored_value() -> N
 
 
 @pytest.mark.parametrize("fails_at_first", [False, True])
-def test_what_is_hidden_from_the_model_stays_hidden_in_a_replay(fails_at_first: bool) -> None:
+def test_a_value_hidden_from_the_model_stays_hidden_in_a_replay(fails_at_first: bool) -> None:
     desk, ledger = Desk(idempotency=IdempotencyConfig()), EffectLedger()
     desk.handler = lambda params, context: ToolResult("noted", Note("hidden"), exclude_value_from_context=True)
     if fails_at_first:
@@ -602,7 +602,7 @@ def test_no_tool_outside_the_prompt_can_run() -> None:
 @pytest.mark.parametrize(
     "name", ["NOTE", "note ", "note.", ".note", "functions.note", "n\u200bote", "\uff4eote", "note\0"]
 )
-def test_what_only_looks_like_the_name_of_a_tool_can_not_run(name: str) -> None:
+def test_a_call_with_a_lookalike_of_a_tools_name_can_not_run(name: str) -> None:
     desk = Desk()
     assert '"error_code":"policy_denied"' in desk.execute(name=name)
     assert not desk.only.result.success
@@ -640,7 +640,7 @@ def test_a_section_that_is_opened_later_opens_nothing_for_the_prompt_that_was_re
     assert desk.execute().startswith("noted")
 
 
-def test_what_a_disabled_section_holds_can_not_run() -> None:
+def test_a_tool_of_a_disabled_section_can_not_run() -> None:
     desk = Desk()
     section = MarkdownSection[None](
         title="Desk", key="desk", template="Take notes.", tools=[desk.tool], enabled=lambda: False

@@ -79,7 +79,7 @@ def test_opening_asks_the_loop_to_render_again() -> None:
     assert names(again) == ["t1", "t2", "open_sections", "read_section"]
 
 
-def test_what_is_granted_can_be_kept_in_the_session() -> None:
+def test_a_granted_expansion_can_be_kept_in_the_session() -> None:
     session = Session()
     made = desk()
     with pytest.raises(VisibilityExpansionRequired) as caught:
@@ -123,7 +123,7 @@ def test_visibility_may_depend_on_parameters_and_session() -> None:
     assert "Short." in made.render(session=session).text
 
 
-def test_what_is_given_comes_before_the_session_and_that_before_the_section() -> None:
+def test_visibility_given_to_render_wins_over_the_session_and_the_session_over_the_section() -> None:
     session = Session()
     made = prompt(section("a", "Full.", summary="Short.", visibility=lambda: FULL))
     assert "Full." in made.render(session=session).text

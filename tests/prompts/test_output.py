@@ -128,7 +128,7 @@ READER = rendered(Order)
 
 
 @given(orders)
-def test_what_is_written_is_read_back(order: Order) -> None:
+def test_parse_output_reads_back_any_written_order(order: Order) -> None:
     parts = [{"number": part.number, "kind": part.kind} for part in order.parts]
     note = {} if order.note is None else {"note": order.note}
     assert READER.parse_output(json.dumps({"parts": parts, **note})) == order

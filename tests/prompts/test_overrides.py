@@ -145,7 +145,7 @@ def test_a_placeholder_that_went_away_makes_an_override_invalid() -> None:
     assert found.text.endswith("Hello.")
 
 
-def test_what_does_not_accept_overrides_is_refused_when_it_is_set() -> None:
+def test_an_override_of_a_locked_section_or_tool_is_refused_when_it_is_set() -> None:
     section_hash, tool_hash = NOW.sections[2].content_hash, NOW.tools[1].contract_hash
     error = refused(SectionOverride(("top", "locked"), section_hash, "Change."))
     assert (error.section_path, error.code) == (("top", "locked"), "override_refused")

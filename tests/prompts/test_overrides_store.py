@@ -35,7 +35,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> PromptOverridesStor
     return make(tmp_path / "overrides")
 
 
-def test_what_is_put_is_got_until_it_is_deleted(store: PromptOverridesStore) -> None:
+def test_a_stored_override_is_returned_until_it_is_deleted(store: PromptOverridesStore) -> None:
     assert store.get("hotel", "desk") is None
     assert store.delete("hotel", "desk") is False
     store.put(NOW, OVERRIDE)

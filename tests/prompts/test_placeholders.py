@@ -33,7 +33,7 @@ def test_a_value_is_put_in_as_it_is(before: str, value: str) -> None:
 
 
 @given(st.text(alphabet="$${}ab_1 \n"))
-def test_what_has_names_can_be_filled_and_what_has_none_can_not(text: str) -> None:
+def test_fill_accepts_exactly_the_texts_that_string_template_accepts(text: str) -> None:
     try:
         names = names_in(text)
     except ValueError:

@@ -124,7 +124,7 @@ def test_bind_gives_the_prompt_and_a_later_value_replaces_an_earlier_one() -> No
 
 
 @pytest.mark.parametrize("params", [(Room(),), ("Ada",), (None,), (Guest,), (Guest("A"), Guest("B")), ({"name": "A"},)])
-def test_what_no_section_takes_is_refused_and_nothing_is_bound(params: tuple[Any, ...]) -> None:
+def test_parameters_that_no_section_takes_are_refused_and_nothing_is_bound(params: tuple[Any, ...]) -> None:
     made = prompt(section("a", "$name", for_guest))
     with pytest.raises(PromptValidationError, match="Guest") as caught:
         made.bind(*params)
@@ -288,7 +288,7 @@ def test_tools_are_in_declaration_order_and_are_all_that_can_run() -> None:
     assert codes == {"t1": None, "t2": "policy_denied", "t5": "unavailable"}
 
 
-def test_what_a_rendered_prompt_says_of_itself() -> None:
+def test_a_rendered_prompt_carries_its_metadata() -> None:
     made = prompt(section("a"), name="The desk")
     deadline = Deadline(datetime(2030, 1, 1, tzinfo=UTC), clock=FixedClock(0))
     rendered = made.render(deadline=deadline)

@@ -83,7 +83,7 @@ def test_defaults_are_exactly_of_the_parameters_type(default: Any) -> None:
     assert refused(inside(made)) == (("top", "a"), Guest, "default_params")
 
 
-def test_what_is_shown_as_a_summary_has_one() -> None:
+def test_a_section_shown_as_a_summary_needs_a_summary() -> None:
     made = section("a", visibility=SectionVisibility.SUMMARY)
     assert refused(inside(made)) == (("top", "a"), None, "summary")
 

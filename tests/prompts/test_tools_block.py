@@ -69,7 +69,7 @@ def test_an_example_without_parameters_or_result() -> None:
         ("a\n\nb", "\n    ```\n    a\n    \n    b\n    ```"),
     ],
 )
-def test_what_is_shown_can_not_leave_its_fence(text: str, shown: str) -> None:
+def test_an_example_output_can_not_leave_its_code_fence(text: str, shown: str) -> None:
     def read(params: Ask, *, context: ToolContext) -> ToolResult[Rendered]:
         raise NotImplementedError
 

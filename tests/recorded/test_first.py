@@ -312,7 +312,7 @@ async def test_kept_sources_can_be_run_though_their_imports_are_of_today(recordi
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_who_trusts_the_kept_code_replays_it_anywhere(
+def test_a_user_who_trusts_kept_code_can_replay_a_recorded_world_anywhere(
     demiurge: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "stranger"))

@@ -57,7 +57,7 @@ def older(definitions: Path, provider: Provider, tmp_path: Path) -> Any:
     return opened
 
 
-async def test_its_chats_go_on(older: Any, provider: Provider) -> None:
+async def test_chats_of_a_world_with_older_definitions_go_on(older: Any, provider: Provider) -> None:
     provider.say(provider.answer(provider.call(CLOCK, {})), provider.answer(provider.text("Noon.")))
     async with older() as world:
         reply = await world.chat("main").send("What time is it?")
@@ -79,7 +79,7 @@ async def test_a_call_that_is_refused_is_answered(older: Any, provider: Provider
     assert (reply.text, reply.tool_calls[0].error_code) == ("No ghost.", "policy_denied")
 
 
-async def test_what_its_definitions_can_not_hold_is_refused_by_name(older: Any, provider: Provider) -> None:
+async def test_a_field_that_older_definitions_lack_is_refused_by_name(older: Any, provider: Provider) -> None:
     async with older() as world:
         chat = world.chat("main")
         with pytest.raises(InvalidValue, match="max_tokens") as limited:

@@ -43,7 +43,7 @@ async def test_the_smoke_test_of_the_seed_works_over_http(served: Served) -> Non
     assert cells.json()["keys"] == ["chat-1"]
 
 
-async def test_what_became_of_a_refused_message_is_said(served: Served) -> None:
+async def test_the_outcome_of_a_refused_message_can_be_read(served: Served) -> None:
     user = await served.client()
     stored = await user.post("/api/blob", content=b'{"role":"user","content":"x"}')
     said = {"chat_id": "none", "request_id": 1, "text": "Hello", "message_ref": stored.json()["hash"], "model": "m"}

@@ -80,7 +80,7 @@ async def test_a_tree_is_found_by_place_and_by_hash(served: Served) -> None:
     assert await trees(await served.client("viewer"), event_hash=newest["nodes"][0]["hash"][:12]) != []
 
 
-async def test_what_is_not_there_and_what_is_not_clear_are_refused(served: Served) -> None:
+async def test_a_trace_of_a_missing_or_ambiguous_event_is_refused(served: Served) -> None:
     user = await served.client()
     refused: tuple[tuple[dict[str, str], int], ...] = (
         ({"chat": "nobody"}, 404),

@@ -96,7 +96,7 @@ def test_a_failure_is_logged_though_nobody_looks_at_the_result(caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
-def test_what_stops_a_program_goes_up(stop: type[BaseException]) -> None:
+def test_an_exception_that_stops_the_program_is_raised_by_publish(stop: type[BaseException]) -> None:
     bus = InProcessEventBus()
 
     def interrupted(event: Opened) -> None:

@@ -97,7 +97,7 @@ def test_an_event_comes_back_equal(event: Any) -> None:
     assert (back, type(back)) == (event, type(event))
 
 
-def test_what_was_written_when_the_program_was_main_is_read_by_its_name_alone() -> None:
+def test_an_event_type_written_under_main_is_read_by_its_name() -> None:
     written = codec.encode(Sold("bolt"))
     assert written["type"] == f"{__name__}:Sold"
     assert codec.decode({**written, "type": "__main__:Sold"}) == Sold("bolt")

@@ -21,14 +21,14 @@ def history(length: int) -> History[int]:
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_it_holds_what_was_appended_in_order(length: int) -> None:
+def test_a_history_holds_appended_values_in_order(length: int) -> None:
     found = history(length)
     assert found.all() == tuple(range(length))
     assert found.latest() == (length - 1 if length else None)
 
 
 @given(st.lists(st.tuples(st.integers(0, 80), st.integers(1, 70)), max_size=12))
-def test_those_that_share_a_past_do_not_see_each_other(branches: list[tuple[int, int]]) -> None:
+def test_histories_that_share_a_past_do_not_see_each_others_values(branches: list[tuple[int, int]]) -> None:
     """Each branch starts from one that is already there."""
     made: list[tuple[tuple[int, ...], History[int]]] = [((), EMPTY)]
     for start, length in branches:

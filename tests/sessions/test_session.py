@@ -24,7 +24,7 @@ from demiurge.tools.invoked import ToolInvoked
 from demiurge.values.clock import FixedClock, SeededEntropy
 
 
-def test_it_knows_who_it_is() -> None:
+def test_a_session_has_an_id_a_creation_time_and_tags() -> None:
     clock, entropy = FixedClock(1_000_000_000), SeededEntropy(1)
     session = Session(clock=clock, entropy=entropy, tags={"run": "7"})
     assert session.created_at == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ def test_it_knows_who_it_is() -> None:
     assert (named.session_id, named.created_at.year, named.tags, named.parent) == ("chat-7", 2026, {}, None)
 
 
-def test_its_tags_are_its_own() -> None:
+def test_a_session_copies_its_tags_and_they_are_read_only() -> None:
     tags = {"run": "7"}
     session = Session(tags=tags)
     tags["run"] = "8"
@@ -51,7 +51,7 @@ def test_its_tags_are_its_own() -> None:
         ({"tags": {"a": 1}}, "tags"),
     ],
 )
-def test_what_makes_no_session(given: dict[str, Any], path: str) -> None:
+def test_a_session_with_invalid_options_is_refused(given: dict[str, Any], path: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         Session(**given)
     assert raised.value.path == path
@@ -97,7 +97,7 @@ def test_a_predicate_that_fails_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("values", [7, None, Stock(1), [Sold("nut"), Stock(1)], {"a": 1}, Sold])
-def test_what_a_slice_does_not_hold(values: Any) -> None:
+def test_a_slice_refuses_values_of_another_type(values: Any) -> None:
     session = Session()
     with pytest.raises(InvalidValue, match="slice Sold can't hold"):
         session[Sold].seed(values)
@@ -207,7 +207,7 @@ def test_a_reducer_that_raises_is_an_error_of_the_publication_and_leaves_all_as_
     assert (session[ToolInvoked].all(), session[Stock].all()) == ((), ())
 
 
-def test_what_folds_the_calls_sees_each() -> None:
+def test_a_reducer_of_tool_calls_sees_each_call() -> None:
     session = Session()
     session[Stock].register(ToolInvoked, lambda values, event, /, *, context: (Stock(len(values) + 1),))
     session[ToolInvoked].register(ToolInvoked, replace_latest)
@@ -317,7 +317,7 @@ def test_a_restored_session_is_as_it_was_but_for_its_logs() -> None:
     assert (snapshot.tag, snapshot.session_id, snapshot[Stock]) == ("before", session.session_id, (Stock(1),))
 
 
-def test_which_slices_are_in_a_snapshot() -> None:
+def test_a_snapshot_holds_the_slices_of_the_chosen_policies() -> None:
     session = shop()
     session.event_bus.publish(invoked(1, Delivered("nut")))
 

@@ -150,7 +150,7 @@ class Plain:
         (ToolInvoked, invoked(1, Stock(1)), "can't be written|would not be read back"),
     ],
 )
-def test_what_would_not_come_back_is_refused(kind: type[Any], value: Any, why: str) -> None:
+def test_a_snapshot_refuses_values_that_can_not_be_read_back(kind: type[Any], value: Any, why: str) -> None:
     session = Session()
     session[kind].seed((value,))
     with pytest.raises(SnapshotError, match=why) as raised:
@@ -158,7 +158,7 @@ def test_what_would_not_come_back_is_refused(kind: type[Any], value: Any, why: s
     assert raised.value.code == "snapshot"
 
 
-def test_what_contains_itself_is_refused() -> None:
+def test_a_snapshot_refuses_a_value_that_contains_itself() -> None:
     loose = Loose()
     loose.values.append(loose.values)
     session = Session()

@@ -51,7 +51,7 @@ def test_only_the_changes_of_the_call_are_taken_back() -> None:
     assert session[Stock].latest() == Stock(100)
 
 
-def test_what_a_call_inside_kept_goes_with_the_call_around_it() -> None:
+def test_changes_of_a_committed_inner_call_are_rolled_back_with_its_outer_call() -> None:
     session = shop()
     outer = Call(session)
     with outer.running():
@@ -70,7 +70,7 @@ def test_what_a_call_inside_kept_goes_with_the_call_around_it() -> None:
     assert session[Stock].all() == ()
 
 
-def test_what_is_left_of_a_call_that_was_taken_back_changes_nothing() -> None:
+def test_a_call_that_was_rolled_back_can_no_longer_change_the_session() -> None:
     session = shop()
     call = Call(session)
     call.roll_back()
@@ -132,7 +132,7 @@ def test_an_interrupt_while_a_call_is_taken_back_leaves_it_to_be_taken_back_agai
     assert (session[Stock].latest(), session[str].all()) == (Stock(1), ("nut",))
 
 
-def test_what_follows_in_a_reducer_is_taken_back_and_done_again_with_it() -> None:
+def test_an_event_that_a_reducer_broadcasts_is_rolled_back_and_repeated_with_its_cause() -> None:
     session = shop()
 
     def sell_one(values: tuple[str, ...], event: Delivered, /, *, context: SessionReducerContext) -> tuple[str, ...]:
@@ -231,7 +231,7 @@ class Weighty:
     number: int
 
 
-def test_what_is_needed_to_take_calls_back_is_kept_while_one_is_open() -> None:
+def test_a_session_keeps_events_for_a_rollback_only_while_a_call_is_open() -> None:
     session = Session()
     session[Weighty].register(Weighty, replace_latest)
 
@@ -348,7 +348,7 @@ def a_clone(session: Session) -> None:
         lambda session: session[Delivered].latest(),
     ],
 )
-def test_it_costs_the_same_however_much_there_is(work: Callable[[Session], object]) -> None:
+def test_the_cost_of_a_session_operation_does_not_grow_with_its_history(work: Callable[[Session], object]) -> None:
     """Lines of Python that run, and bytes that are asked for."""
 
     def cost(history: int) -> tuple[int, int]:

@@ -55,7 +55,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Connection
         made.close()
 
 
-def test_what_is_added_is_there_as_it_was(store: ConnectionStore) -> None:
+def test_an_added_connection_is_returned_unchanged(store: ConnectionStore) -> None:
     store.add(row())
     assert store.get("one") == row()
     assert store.get("two") is None
@@ -125,7 +125,7 @@ def files(path: Path) -> list[Path]:
     return sorted(path.parent.glob(path.name + "*"))
 
 
-def test_it_is_there_when_it_is_opened_again(path: Path) -> None:
+def test_a_connection_is_there_after_the_store_is_reopened(path: Path) -> None:
     with SqliteConnectionStore(path) as store:
         store.add(row())
     with SqliteConnectionStore(str(path)) as store:
@@ -319,7 +319,7 @@ def test_a_file_that_is_no_database_is_damage(path: Path) -> None:
         SqliteConnectionStore(path)
 
 
-async def test_whatever_is_changed_in_the_file_no_other_credentials_come_out(path: Path) -> None:
+async def test_a_changed_connection_file_never_lends_the_credentials_of_another_tenant(path: Path) -> None:
     """Rows are swapped, moved, cut and flipped at random; a lease gives the right token or a typed error."""
     chance = random.Random(7)
     with SqliteConnectionStore(path) as store:

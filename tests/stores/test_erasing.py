@@ -49,7 +49,7 @@ def on_disk(folder: Path, what: bytes) -> list[str]:
 
 
 class TestCollecting:
-    def test_what_is_chosen_is_removed_and_all_else_stays(self, store: Store) -> None:
+    def test_a_collection_removes_the_chosen_blobs_only(self, store: Store) -> None:
         store.put_blobs([SMALL, LONG, b"another", LONG + b"another"])
         with store.collecting() as collecting:
             collecting.remove(lambda _noted: [kept(SMALL), kept(LONG), kept(b"never was")])
@@ -86,7 +86,7 @@ class TestCollecting:
         ],
         ids=["get", "has", "size", "put", "in a node", "in a text", "beside rows", "in a row", "raw", "sent", "meta"],
     )
-    def test_what_is_touched_meanwhile_is_noted(self, store: Store, touch: Callable[[Store], object]) -> None:
+    def test_a_blob_touched_during_a_collection_is_noted(self, store: Store, touch: Callable[[Store], object]) -> None:
         store.put_blob(SMALL)
         found: set[bytes] = set()
         with store.collecting() as collecting:
@@ -105,7 +105,7 @@ class TestCollecting:
             collecting.remove(into(found))
         assert {sha256(SMALL).digest(), sha256(LONG).digest()} <= found
 
-    def test_what_was_asked_about_just_before_is_noted_too(self, store: Store) -> None:
+    def test_a_blob_looked_up_just_before_a_collection_is_noted(self, store: Store) -> None:
         store.put_blob(SMALL)
         store.has_blob(ref_of(SMALL))
         found: set[bytes] = set()
@@ -218,7 +218,7 @@ class TestOnDisk:
         ],
     )
     @pytest.mark.parametrize("action", ["enospc", "eio"])
-    def test_what_could_not_be_finished_is_erased_at_once_and_finished_later(
+    def test_an_erasure_interrupted_by_a_disk_error_hides_the_blob_at_once_and_is_finished_later(
         self, point: str, action: str, tmp_path: Path
     ) -> None:
         with SqliteStore.create(tmp_path / "w", "world_1") as store:

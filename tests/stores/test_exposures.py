@@ -58,7 +58,7 @@ class TestBytesOfARow:
         refs = [ref_of(str(number).encode()) for number in range(count)]
         assert given_by(row("a", 0, *refs)) == [ref_digest(ref) for ref in refs]
 
-    def test_what_a_unit_asks_for_gives_nothing(self) -> None:
+    def test_an_intent_or_event_of_the_unit_itself_exposes_no_blob(self) -> None:
         assert given_by(row("a", 0, ONE, kind="intent", ingress=False)) == []
         assert given_by(row("a", 0, ONE, kind="event", ingress=False)) == []
         assert given_by(row("a", 0, ONE, kind="manifest", ingress=False)) == [ref_digest(ONE)]
@@ -110,7 +110,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 class TestOnDisk:
-    def test_it_is_there_after_a_restart(self, folder: Path) -> None:
+    def test_the_exposure_index_is_there_after_a_restart(self, folder: Path) -> None:
         with SqliteStore.open(folder) as store:
             assert_filled(store)
 

@@ -77,7 +77,7 @@ def settle(ledger: EffectLedger, row: LedgerRow, clock: FixedClock, ttl_ns: int 
 # The seed's operations
 
 
-def test_what_is_recorded_is_looked_up_with_all_its_fields(ledger: EffectLedger) -> None:
+def test_lookup_returns_all_fields_of_a_recorded_entry(ledger: EffectLedger) -> None:
     entry = record(ledger)
     assert ledger.lookup(KEY) == entry
     assert asdict(entry) == {
@@ -304,7 +304,7 @@ def test_a_claim_ends_once(ledger: EffectLedger, clock: FixedClock) -> None:
     assert refused(ledger, clock, again.slot).effect_id == other.effect_id
 
 
-def test_what_a_call_did_is_not_put_over_what_came_after_it(ledger: EffectLedger, clock: FixedClock) -> None:
+def test_a_late_settlement_does_not_replace_a_newer_entry(ledger: EffectLedger, clock: FixedClock) -> None:
     late = take(ledger, clock)
     ledger.doubt(late)
     settle(ledger, late, clock, ttl_ns=100 * SECOND)
@@ -349,7 +349,7 @@ def test_of_many_threads_one_gets_the_claim(ledger: EffectLedger, clock: FixedCl
 
 
 @pytest.mark.parametrize("end", ["settle", "release", "doubt", "record"])
-def test_who_watches_is_woken_when_the_claim_ends(ledger: EffectLedger, clock: FixedClock, end: str) -> None:
+def test_a_watcher_is_woken_when_the_claim_ends(ledger: EffectLedger, clock: FixedClock, end: str) -> None:
     ends: dict[str, Callable[[LedgerRow], object]] = {
         "settle": lambda row: settle(ledger, row, clock),
         "release": ledger.release,

@@ -109,7 +109,7 @@ time.sleep(60)
 """
 
 
-def test_who_waits_for_a_process_is_told_when_it_dies(tmp_path: Path) -> None:
+def test_a_waiter_gets_unknown_outcome_when_the_process_with_the_claim_is_killed(tmp_path: Path) -> None:
     params = {"order_id": "o", "amount": 1}
     slot = LedgerSlot("", NAME, f"session:{NAME}:{compute_params_hash(params)}")
     command = [sys.executable, "-c", WAIT, str(tmp_path), *slot]

@@ -70,7 +70,7 @@ def unwritable(folder: Path) -> Iterator[None]:
             folder.chmod(stat.S_IRWXU)
 
 
-def test_what_is_committed_is_read_while_its_owner_writes(tmp_path: Path) -> None:
+def test_a_read_only_store_reads_committed_rows_while_the_owner_writes(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "w", "world_1") as owner:
         append(owner)
         with SqliteStore.open_read_only(tmp_path / "w", WHY) as looking:
@@ -186,7 +186,7 @@ def test_a_world_of_an_earlier_format_is_read_in_a_copy_of_today_s(tmp_path: Pat
     assert contents(folder) == before
 
 
-def test_where_there_is_no_world_there_is_nothing_to_read(tmp_path: Path) -> None:
+def test_opening_a_missing_world_read_only_raises_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         SqliteStore.open_read_only(tmp_path, WHY)
     with pytest.raises(NotFound):

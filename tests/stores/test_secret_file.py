@@ -64,7 +64,7 @@ def test_a_dangling_link_is_refused_too(tmp_path: Path) -> None:
     assert "link" in refusal(tmp_path / "soft")
 
 
-def test_what_belongs_to_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, me = file(tmp_path), os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: me + 1)
     assert "another user" in refusal(path)
@@ -81,7 +81,7 @@ def test_a_value_that_can_be_no_secret_is_refused(tmp_path: Path, data: bytes) -
     refusal(file(tmp_path, data))
 
 
-def test_what_is_written_is_closed_whatever_the_umask_and_whole(tmp_path: Path) -> None:
+def test_a_private_file_is_written_whole_and_closed_to_others_under_any_umask(tmp_path: Path) -> None:
     earlier = os.umask(0)
     try:
         with locked_folder(tmp_path / "a" / "b"):

@@ -18,7 +18,7 @@ def test_looking_makes_none(tmp_path: Path) -> None:
     assert not (tmp_path / "keys").exists()
 
 
-def test_it_is_made_closed_and_stays(tmp_path: Path) -> None:
+def test_a_key_file_is_made_private_and_keeps_its_key(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "a.key"
     key = read_or_make_key(path, SystemEntropy())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -46,7 +46,7 @@ def test_looking_into_a_vault_that_is_not_there_makes_none(path: Path) -> None:
     assert not path.parent.exists()
 
 
-def test_what_was_put_is_found_by_another_process(path: Path) -> None:
+def test_a_secret_is_found_by_another_process(path: Path) -> None:
     put(vault(path), "llm/api", CANARY)
     put(vault(path), "llm/api", "the second", version=2)
     assert vault(path).names() == [("llm/api", 1), ("llm/api", 2)]
@@ -119,7 +119,7 @@ def test_a_vault_that_others_could_read_is_refused(path: Path) -> None:
         vault(path).get("llm/api", 1)
 
 
-def test_those_who_write_at_once_lose_nothing(path: Path) -> None:
+def test_concurrent_writers_of_the_vault_lose_nothing(path: Path) -> None:
     threads = [threading.Thread(target=put, args=(vault(path), f"a/{n}", str(n))) for n in range(16)]
     for thread in threads:
         thread.start()
@@ -160,7 +160,7 @@ def test_an_intent_makes_the_next_version_and_never_two(path: Path) -> None:
     assert [vault(path).version_of(intent) for intent in ("i", "j", "k", "", "l")] == [5, 6, 1, None, None]
 
 
-def test_what_replaces_a_value_leaves_its_intent(path: Path) -> None:
+def test_replacing_a_secret_keeps_the_intent_that_made_its_version(path: Path) -> None:
     add(vault(path), "a", "made", "i")
     put(vault(path), "a", "set by a person")
     assert add(vault(path), "a", "again", "i") == 1
@@ -174,7 +174,7 @@ def test_a_value_that_is_not_there_is_not_renewed(path: Path) -> None:
     assert vault(path).names() == []
 
 
-def test_those_who_add_at_once_get_a_version_each(path: Path) -> None:
+def test_concurrent_adds_of_a_secret_get_a_version_each(path: Path) -> None:
     made: list[int] = []
 
     def work(number: int) -> None:

@@ -67,7 +67,7 @@ def test_a_closed_world_is_all_in_its_main_file_and_its_blob_files(tmp_path: Pat
         assert store.get_blob(ref_of(b"short")) == b"short"
 
 
-def test_what_a_crash_left_half_written_is_removed(tmp_path: Path) -> None:
+def test_opening_a_store_removes_half_written_blobs(tmp_path: Path) -> None:
     folder = make_world(tmp_path / "world")
     (folder / "blobs" / "tmp" / "123-4").write_bytes(b"half")
     with SqliteStore.open(folder) as store:

@@ -53,7 +53,7 @@ class TestEveryStore:
             store.append([asking("a", 1), asking("b", 7)])
         assert store.waiting.read() == WAITING
 
-    def test_it_is_replaced_only_while_the_journal_has_the_length_that_it_was_computed_from(self, store: Store) -> None:
+    def test_the_waiting_list_is_replaced_only_if_the_journal_kept_its_length(self, store: Store) -> None:
         fill(store)
         found = {b"five": "a"}
         assert not store.waiting.replace(found, 1)
@@ -69,7 +69,7 @@ class TestEveryStore:
         assert store.find_approval("approval:01") == ("a", 1)
         assert store.find_approval("approval:02") is None, "an event may have any id"
 
-    def test_who_listens_is_called_after_each_append_of_rows(self, store: Store) -> None:
+    def test_a_listener_is_called_after_each_append_of_rows(self, store: Store) -> None:
         lengths: list[int] = []
         leave = store.listen(lambda: lengths.append(store.length()))
         fill(store)

@@ -71,7 +71,7 @@ def test_asking_again_is_still_one_pending_request() -> None:
     assert len(store.pending()) == 1
 
 
-def test_what_nobody_decides_is_forgotten_so_a_flood_of_requests_does_not_add_up() -> None:
+def test_undecided_approval_requests_are_forgotten_after_their_ttl() -> None:
     clock = FixedClock(0)
     store = InMemoryApprovals(clock, ttl_ms=10)
     for number in range(1_000):

@@ -107,7 +107,7 @@ def test_no_schema_and_no_arguments_take_long() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_what_is_refused_here_the_runner_refuses_too(data: st.DataObject) -> None:
+def test_the_runner_refuses_all_arguments_that_may_fit_refuses(data: st.DataObject) -> None:
     spec = data.draw(PARAMS)
     kind = build(spec)
     schema = compile_schema(kind)

@@ -46,7 +46,7 @@ def test_approval_tools_are_in_it_exactly_when_somebody_can_be_asked() -> None:
     assert names(ToolCatalog.compile(TOOLS, POLICY, approvals_bound=True)) == ["change", "zeta"]
 
 
-def test_it_is_sorted_and_its_digest_names_the_wording() -> None:
+def test_a_catalog_is_sorted_and_its_digest_depends_on_the_wording() -> None:
     everything = ToolPolicy(("alpha", "zeta"))
     one, two = ToolCatalog.compile(TOOLS, everything), ToolCatalog.compile(TOOLS[::-1], everything)
     assert names(one) == ["alpha", "zeta"]

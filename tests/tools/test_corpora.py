@@ -207,7 +207,9 @@ def closed(schema: Any) -> Any:
 
 @pytest.mark.parametrize("form", [dict, closed], ids=["given", "closed"])
 @pytest.mark.parametrize("tool", TOOLS, ids=name_of)
-def test_whatever_is_one_step_away_is_judged_alike(tool: Listed, form: Callable[[Any], Any]) -> None:
+def test_slightly_changed_values_are_judged_as_the_independent_validator_judges_them(
+    tool: Listed, form: Callable[[Any], Any]
+) -> None:
     tool = replace(tool, schema=form(tool.schema))
     bound, judge = tool.bound(), tool.judge()
     for value in values_of(tool):

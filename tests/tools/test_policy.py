@@ -315,7 +315,7 @@ def test_names_may_come_in_a_set() -> None:
         ),
     ],
 )
-def test_what_a_policy_does_not_know_is_refused_with_its_place(data: Any, path: str, words: str) -> None:
+def test_an_unknown_or_missing_key_of_a_policy_is_refused_with_its_path(data: Any, path: str, words: str) -> None:
     assert refusal(lambda: ToolPolicy.from_json(data)) == (path, words)
 
 

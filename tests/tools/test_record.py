@@ -108,7 +108,7 @@ def test_a_listener_that_changes_the_arguments_changes_no_digest() -> None:
     assert runner.exec_sync("find", ARGUMENTS).record.args_digest == cbor.node_ref(ARGUMENTS)
 
 
-def test_it_is_the_digest_that_was_approved() -> None:
+def test_the_args_digest_of_a_record_is_the_digest_that_was_approved() -> None:
     approvals = InMemoryApprovals()
     policy = ToolPolicy(("find",), require_approval_for_tools=("find",))
     result = ToolRunner([find], policy=policy, approvals=approvals).exec_sync("find", ARGUMENTS)

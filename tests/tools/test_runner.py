@@ -267,7 +267,9 @@ def failing(error: BaseException) -> Callable[..., Any]:
     ],
 )
 @pytest.mark.parametrize("inline", [True, False])
-async def test_what_a_handler_raises(error: Exception, code: str, message: str, inline: bool) -> None:
+async def test_an_exception_of_a_handler_becomes_an_error_code_and_a_safe_message(
+    error: Exception, code: str, message: str, inline: bool
+) -> None:
     run = Run(made(failing(error), inline=inline))
     result = await run.runner.exec("math__add", ARGS, tool_call_id="c")
     assert result.error_code == code
@@ -368,7 +370,7 @@ class BadApprovals:
         raise RuntimeError("canary")
 
 
-def test_whatever_breaks_the_careful_code_is_answered() -> None:
+def test_an_exception_in_the_policy_redaction_approvals_source_or_listener_is_answered() -> None:
     def shout(event: object) -> None:
         raise RuntimeError("canary")
 
@@ -592,14 +594,14 @@ async def async_emit(event: Any) -> None: ...
         ({"ledger": EffectLedger(), "session": object()}, "session"),
     ],
 )
-def test_what_a_runner_can_not_work_with_is_refused_when_it_is_made(given: dict[str, Any], path: str) -> None:
+def test_an_unusable_option_of_a_runner_is_refused_when_it_is_made(given: dict[str, Any], path: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         ToolRunner([made()], **given)
     assert caught.value.path == path
 
 
 @pytest.mark.parametrize("ctx", ["user:1", {"actor": "user:1"}, ToolPolicyContext])
-async def test_who_asks_is_a_context(ctx: Any) -> None:
+async def test_the_ctx_of_a_call_must_be_a_context(ctx: Any) -> None:
     run = Run()
     with pytest.raises(InvalidValue, match="ctx"):
         run.runner.exec_sync("math__add", ARGS, ctx=ctx)
@@ -627,7 +629,7 @@ def test_exceptions_are_logged_without_their_text(caplog: pytest.LogCaptureFixtu
     assert "canary" not in caplog.text
 
 
-def test_what_a_listener_does_to_its_event_is_not_in_the_record() -> None:
+def test_a_listener_that_changes_its_event_does_not_change_the_record() -> None:
     def forge(event: AiEvent) -> None:
         if isinstance(event, ToolCallResult):
             event.result["rows"][0]["n"] = "forged"
@@ -660,7 +662,7 @@ def test_the_catalog_is_what_the_runner_would_not_deny() -> None:
     assert len(runner.catalog()) == 0
 
 
-def test_what_a_call_would_find_by_type_can_be_asked_for() -> None:
+def test_runner_resources_returns_what_a_call_would_find_by_type() -> None:
     clock, tracker = FixedClock(0), BudgetTracker(Budget(max_total_tokens=1))
     runner = Run(clock=clock, resources={BudgetTracker: tracker}).runner
     assert (runner.resources().get(Clock), runner.resources().get(BudgetTracker)) == (clock, tracker)

@@ -269,11 +269,11 @@ class Exact:
         ({"deep": {"secret": [0, False]}}, "deep[*][1] must be one of the listed values"),
     ],
 )
-def test_what_python_takes_for_the_same_is_not(value: Any, said: str) -> None:
+def test_values_that_python_compares_equal_are_told_apart_by_their_json_type(value: Any, said: str) -> None:
     assert faults(Exact, value) == (said,)
 
 
-def test_what_is_the_same_is_taken() -> None:
+def test_equal_json_values_in_another_notation_are_accepted() -> None:
     codec = ParamsCodec(Exact, compile_schema(Exact))
     value = {"one": 1.0, "flag": True, "once": [1, 2.5], "price": "-0.10", "deep": {"k": [0, 0]}}
     assert codec.parse(json.dumps(value)).price == Decimal("-0.10")

@@ -470,7 +470,7 @@ RENDERED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("value", "text"), RENDERED)
-def test_how_a_value_reads(value: Any, text: str) -> None:
+def test_a_tool_result_renders_each_kind_of_value(value: Any, text: str) -> None:
     assert ToolResult(message="m", value=value).render() == text
 
 

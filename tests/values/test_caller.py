@@ -15,7 +15,7 @@ def test_an_actor_alone_is_a_text_in_records_as_it_always_was() -> None:
     assert NOBODY.to_node() == ""
 
 
-def test_what_else_is_known_is_kept_and_what_is_empty_is_left_out() -> None:
+def test_the_node_of_a_caller_keeps_known_fields_and_leaves_empty_ones_out() -> None:
     caller = Caller("user:ada", "shop", ("viewer", "agent", "viewer"), "http")
     assert caller.to_node() == {
         "actor": "user:ada",

@@ -84,7 +84,7 @@ def test_text_is_not_normalised() -> None:
     [2**53, -(2**53), float("nan"), float("inf"), "\ud800", {"\ud800": 1}, {1: 2}, object(), {1}, b"x"],
     ids=lambda value: type(value).__name__,
 )
-def test_what_json_cannot_say_is_refused_without_quoting_it(value: object) -> None:
+def test_a_value_that_json_can_not_hold_is_refused_without_quoting_it(value: object) -> None:
     with pytest.raises(InvalidValue) as caught:
         canonical_json.encode(["secret", value])
     assert caught.value.code == "invalid_json"
@@ -141,7 +141,7 @@ def test_parsing_is_strict(text: str | bytes) -> None:
     assert caught.value.code == "invalid_json"
 
 
-def test_what_is_allowed_is_read() -> None:
+def test_parse_reads_every_allowed_form_of_json() -> None:
     assert canonical_json.parse('"\\ud83d\\ude00"') == "😀"
     assert canonical_json.parse(b' [1, 2.5, -0, 1e2, "\\/"]\n') == [1, 2.5, 0, 100.0, "/"]
     assert canonical_json.parse("[" * 128 + "]" * 128)

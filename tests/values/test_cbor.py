@@ -103,7 +103,7 @@ class Level(IntEnum):
         (range(3), [0, 1, 2]),
     ],
 )
-def test_what_reads_like_plain_data_is_encoded_as_such(value: object, plain: object) -> None:
+def test_values_equal_to_plain_data_are_encoded_like_plain_data(value: object, plain: object) -> None:
     assert cbor.encode(value) == cbor.encode(plain)
 
 

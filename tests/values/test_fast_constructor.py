@@ -72,7 +72,7 @@ def test_arguments_are_counted() -> None:
             draft(*arguments)
 
 
-def test_what_the_class_checks_is_checked() -> None:
+def test_a_fast_constructor_runs_the_checks_of_its_class() -> None:
     assert fast_constructor(Checked)(2, 5) == Checked(2, 5)
     with pytest.raises(ValueError, match="upside down"):
         fast_constructor(Checked)(5, 2)

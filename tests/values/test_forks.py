@@ -94,7 +94,7 @@ def test_a_child_finds_a_lock_free_and_what_it_guards_whole() -> None:
     assert exit_code(BUSY) == 7
 
 
-def test_what_other_threads_were_at_is_renewed_in_the_child_and_only_there() -> None:
+def test_a_forked_child_renews_the_guarded_state_of_other_threads_and_the_parent_does_not() -> None:
     assert exit_code(RENEWED) == 11 + 22
 
 

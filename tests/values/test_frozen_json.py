@@ -26,7 +26,7 @@ TREES = st.recursive(
 
 
 @given(TREES)
-def test_it_is_equal_to_what_it_was_made_of_and_written_alike(tree: Any) -> None:
+def test_frozen_json_is_equal_to_its_source_and_serialized_alike(tree: Any) -> None:
     kept = frozen(tree)
     assert kept == tree
     assert json.dumps(kept) == json.dumps(tree)
@@ -93,7 +93,7 @@ def test_a_copy_can_be_changed() -> None:
     assert kept == {"a": [{"b": 1}]}
 
 
-def test_it_is_read_only_in_another_process_too() -> None:
+def test_unpickled_frozen_json_is_read_only() -> None:
     again = pickle.loads(pickle.dumps(frozen({"a": [1]})))
     assert again == {"a": [1]}
     with pytest.raises(TypeError, match="read-only"):
@@ -104,7 +104,7 @@ def test_other_mappings_and_tuples_are_objects_and_arrays() -> None:
     assert frozen(MappingProxyType({"a": (1, 2)})) == {"a": [1, 2]}
 
 
-def test_what_is_nested_without_end_is_refused() -> None:
+def test_an_endlessly_nested_value_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(InvalidValue, match="too deep"):

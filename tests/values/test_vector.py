@@ -105,7 +105,7 @@ def test_the_representation_does_not_show_items() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 1_000, 100_000])
-def test_what_an_append_writes_stays_flat(size: int) -> None:
+def test_the_bytes_that_an_append_writes_do_not_grow_with_the_vector(size: int) -> None:
     vector = Vector.of({"text": f"message {number:06}", "ref": "r" * 40} for number in range(size))
     vector.root()
     chunks, written = [], []

@@ -238,7 +238,7 @@ def test_the_end_of_a_stream_without_message_stop() -> None:
 
 
 @pytest.mark.parametrize("caller", [{"type": "direct"}, {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}])
-def test_who_made_a_call_goes_back_on_it(caller: dict[str, Any]) -> None:
+def test_the_caller_of_a_call_is_sent_back_on_the_call(caller: dict[str, Any]) -> None:
     block = {**messages.call("toolu_1", {"x": 1}), "caller": caller}
     body = messages.answer(block, stop="tool_use")
     assert anthropic.decode(body).tool_calls[0].raw == {"type": "tool_use", "caller": caller}

@@ -125,7 +125,7 @@ def test_a_request_carries_so_much_and_no_more_whoever_sent_it() -> None:
     ("part", "takes", "said"),
     [(Audio("audio/wav", WAV), (Image,), "sound"), (Image("image/png", PNG), (), "images")],
 )
-def test_what_a_provider_does_not_take_is_refused_by_its_name(
+def test_an_attachment_kind_that_a_provider_does_not_take_is_refused_with_the_providers_name(
     part: Part, takes: tuple[type[Image | Audio], ...], said: str
 ) -> None:
     with pytest.raises(InvalidValue, match=f"provider small takes no {said}") as refused:
@@ -155,7 +155,7 @@ def test_attachments_are_sent_with_exactly_these_keys(api: str) -> None:
 
 
 @pytest.mark.parametrize(("api", "item"), [("chat", RESULT), ("messages", SOUND)])
-def test_what_a_format_has_no_place_for_is_refused(api: str, item: Item) -> None:
+def test_an_attachment_that_a_format_can_not_hold_is_refused(api: str, item: Item) -> None:
     with pytest.raises(InvalidValue) as refused:
         FORMATS[api].encode_messages([*PICTURES, item])
     assert refused.value.code == "unsupported_attachment"

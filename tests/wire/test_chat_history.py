@@ -113,7 +113,7 @@ def test_of_a_posted_call_the_model_reads_what_the_record_holds() -> None:
     )
 
 
-def test_what_the_data_stream_client_posts() -> None:
+def test_decode_reads_the_request_of_the_data_stream_client() -> None:
     """In the form of @assistant-ui/react-data-stream 0.12.32, with results of parallel calls in one message."""
     body: dict[str, Any] = {
         "messages": [
@@ -191,7 +191,7 @@ def test_a_record_is_made_of_a_conversation() -> None:
         recorded_calls([*kept, ToolCall("a", "clock", "{}")])
 
 
-def test_what_a_run_showed_leads_back_to_what_the_model_was_told() -> None:
+def test_a_redacted_result_posted_back_becomes_the_result_that_the_model_was_given() -> None:
     """A conversation of two turns: the events of the first become lines, a browser posts them back with the second."""
 
     @tool(effect=ToolEffect.READ_ONLY, redaction=Redaction.drop_all())

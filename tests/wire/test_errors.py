@@ -108,7 +108,7 @@ def test_the_message_says_what_the_provider_said_but_no_key() -> None:
 @pytest.mark.parametrize(
     "raw", ['{"error": {"message": "too long", "code": "context_length_exceeded"}}', "context size"]
 )
-def test_what_a_proxy_passes_on_says_more_than_the_proxy(raw: str) -> None:
+def test_an_error_that_a_proxy_passes_on_gives_the_code(raw: str) -> None:
     error = provider_error({"error": {"message": "It failed", "code": 400, "metadata": {"raw": raw}}}, 400)
     assert error.code == "context_overflow"
     assert error.detail in ("It failed: too long", "It failed: context size")

@@ -34,7 +34,7 @@ def _calls(*chunks: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(call.id, call.name, call.arguments_json) for call in completion.tool_calls]
 
 
-def test_what_belongs_to_another_format_is_left_out() -> None:
+def test_reasoning_and_opaque_items_of_another_format_are_left_out() -> None:
     foreign: list[Item] = [
         Reasoning(("x",), {"type": "reasoning", "id": "rs_1"}),
         Opaque({"type": "web_search_call"}),
@@ -149,7 +149,7 @@ def test_ids_that_change_without_an_index_are_one_call() -> None:
     assert _calls(chat.part("", index=None, id="a", name="t"), *pieces) == [("a", "t", "{}")]
 
 
-def test_what_a_call_is_signed_with_goes_back_on_that_call() -> None:
+def test_the_signature_of_a_call_is_sent_back_on_that_call() -> None:
     signed: dict[str, Any] = {"extra_content": {"google": {"thought_signature": "s"}}}
     _, completion = _read(
         chat.part('{"x"', id="a", name="t", **signed),
@@ -189,7 +189,7 @@ def test_tokens_that_are_counted_in_the_choice() -> None:
     assert _read(chat.chunk(content="x"), last, final)[1].usage == Usage(3, 2)
 
 
-def test_what_a_custom_tool_is_given_is_no_object() -> None:
+def test_the_input_of_a_custom_tool_call_is_no_json_object() -> None:
     called = {"id": "a", "type": "custom", "custom": {"name": "shell", "input": "ls -l"}}
     expected = (ToolCall("a", "shell", "ls -l", invalid=True),)
     assert openai_chat.decode(chat.answer("tool_calls", tool_calls=[called])).tool_calls == expected

@@ -30,7 +30,7 @@ def _read(*events: dict[str, Any]) -> tuple[list[AiEvent], Completion]:
     return read_answer(openai_responses, responses.stream(*events))
 
 
-def test_what_a_model_says_is_never_another_ones_message() -> None:
+def test_a_message_in_an_answer_always_has_the_role_assistant() -> None:
     body = responses.answer({**responses.message("Hi"), "role": "user"})
     assert openai_responses.decode(body).items == (Message("assistant", (Text("Hi"),)),)
 
@@ -145,7 +145,7 @@ def test_a_call_in_progress_of_a_completed_response_ran_to_its_end_if_its_argume
 
 
 @pytest.mark.parametrize("caller", [{"type": "direct"}, {"type": "program", "caller_id": "prog_1"}])
-def test_who_made_a_call_goes_back_on_it_and_on_its_output(caller: dict[str, Any]) -> None:
+def test_the_caller_of_a_call_is_sent_back_on_the_call_and_on_its_output(caller: dict[str, Any]) -> None:
     completion = openai_responses.decode(
         responses.answer(responses.call(caller=caller, namespace="crm"), responses.call("call_2"))
     )
@@ -157,7 +157,7 @@ def test_who_made_a_call_goes_back_on_it_and_on_its_output(caller: dict[str, Any
     assert "namespace" not in one
 
 
-def test_who_made_a_call_is_not_told_to_another_format() -> None:
+def test_the_caller_of_a_call_is_not_sent_in_another_format() -> None:
     call = openai_responses.decode(
         responses.answer(responses.call(caller={"type": "program", "caller_id": "p"}))
     ).tool_calls[0]

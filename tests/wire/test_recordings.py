@@ -207,7 +207,7 @@ def test_a_responses_stream_is_its_final_object(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("recording", _RECORDINGS, ids=_name)
-def test_what_was_decoded_can_be_sent_back(recording: Recording) -> None:
+def test_a_decoded_recording_can_be_encoded_and_decoded_again(recording: Recording) -> None:
     result = _decoded(recording)
     if isinstance(result, str):
         return

@@ -179,7 +179,7 @@ def test_a_call_whose_event_was_cut_after_a_finish_reason_is_not_lost_without_a_
         {"function_call": {"name": "t", "arguments": "{}"}},
     ],
 )
-def test_what_comes_after_a_finish_reason_opens_the_answer_again(delta: dict[str, Any]) -> None:
+def test_a_delta_after_a_finish_reason_opens_the_answer_again(delta: dict[str, Any]) -> None:
     chunks = [_delta(content="x"), _delta("stop"), _delta(**delta)]
     cut = _read(openai_chat, b"".join(_sse(chunks)))
     assert isinstance(cut, ProviderError)

@@ -203,7 +203,7 @@ async def test_a_time_out_of_the_adapters_own_is_not_the_runs(memory: MemoryStor
         assert log(host) == ["asked", "error:effect_failed"]
 
 
-async def test_what_is_taken_up_when_its_run_is_over_is_not_begun(store: Store) -> None:
+async def test_an_effect_resumed_after_the_deadline_of_its_run_is_not_begun(store: Store) -> None:
     async with running(store, timed(60_000), [Echo()], perform=False) as host:
         await host.submit("ex/Ev@1", poke("ask:x"))
     echo = Echo()

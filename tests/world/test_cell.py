@@ -110,7 +110,7 @@ def test_the_digest_covers_everything_that_a_step_says() -> None:
         ({"events": [Emit("ex/None@1", {})]}, "events[0]"),
     ],
 )
-def test_what_breaks_the_schema_is_refused_by_path_and_changes_nothing(parts: dict[str, Any], path: str) -> None:
+def test_a_step_that_breaks_the_schema_is_refused_by_path_and_changes_nothing(parts: dict[str, Any], path: str) -> None:
     before, _, _ = apply(None, set=FULL, append={"log": ["one"]})
     copy = {**before, "log": list(before["log"]), "tags": list(before["tags"])}
     with pytest.raises((InvalidValue, TypeError)) as raised:
@@ -148,7 +148,7 @@ def test_effects_are_in_the_digest_of_a_step_that_asks_for_some_and_change_no_ot
     assert digest == cbor.digest(node)
 
 
-def test_what_a_step_asks_for_counts_as_what_it_changes() -> None:
+def test_the_size_limit_of_a_step_includes_its_effects() -> None:
     with pytest.raises(InvalidValue, match="more than 1 MiB"):
         apply(None, set=FULL, effects=[EffectRequest("blob.put", {"content": "x" * (1 << 20)})])
 

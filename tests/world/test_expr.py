@@ -252,5 +252,5 @@ def test_an_expression_says_what_it_reads(expression: Any, read: list[str]) -> N
 
 
 @given(EXPRESSIONS)
-def test_what_any_json_reads_can_be_asked(expression: Any) -> None:
+def test_references_accepts_any_json_expression(expression: Any) -> None:
     assert all(isinstance(path, str) for path in references(expression))

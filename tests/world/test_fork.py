@@ -150,7 +150,7 @@ async def test_a_message_on_its_way_arrives_once(store: Store) -> None:
         check(target, small_manifest())
 
 
-async def test_what_came_later_is_left_out(store: Store) -> None:
+async def test_a_fork_leaves_out_records_and_blobs_after_its_position(store: Store) -> None:
     await history(store, "ask:x")
     position = ends(store)[-1]
     later = store.put_blob(b"a text of later")

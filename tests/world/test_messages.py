@@ -206,7 +206,7 @@ def test_only_an_answer_is_read_from_its_items(role: str) -> None:
     assert expand(blob, store.get) == [Message(role, (Text("mine"),))]
 
 
-def test_what_a_provider_said_beside_a_call_is_kept_with_the_answer() -> None:
+def test_provider_fields_of_a_call_are_kept_with_the_answer() -> None:
     store = Store()
     raw = {"type": "function_call", "caller": {"type": "program", "caller_id": "p"}}
     items: list[Item] = [ToolCall("c1", "n", "{}", raw=raw), ToolCall("c2", "n", "{}"), ToolOutput("c2", "done")]

@@ -146,7 +146,7 @@ def test_a_step_whose_guards_are_all_false_is_skipped_and_so_is_all_that_only_it
     assert running.instance.skipped == {"x", "y", "z"}
 
 
-def test_what_comes_after_the_branches_runs_when_one_of_them_did() -> None:
+def test_a_step_after_two_branches_runs_if_one_of_them_ran() -> None:
     steps = [assign("s", 1), tell("l"), tell("r"), tell("join")]
     edges = [edge("s", "l", NO), edge("s", "r"), edge("l", "join"), edge("r", "join")]
     running = Running(steps, edges)
@@ -615,7 +615,7 @@ def unchecked(definition: Mapping[str, Any]) -> Manifest:
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(definitions(), HAPPENINGS)
-def test_whatever_a_plan_says_is_an_outcome_and_replays(definition: Any, happenings: Sequence[tuple[str, str]]) -> None:
+def test_any_plan_ends_in_an_outcome_and_replays(definition: Any, happenings: Sequence[tuple[str, str]]) -> None:
     unit = Kernel(unchecked(definition))
     unit.poke("ask:x")
     for kind, what in happenings:

@@ -23,7 +23,7 @@ def sealing(world: str = "world_1") -> Sealing:
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=200).filter(str.strip), st.binary(max_size=32))
-def test_what_is_sealed_opens_again_and_shows_nothing(value: str, salt: bytes) -> None:
+def test_a_sealed_value_opens_again_and_its_bytes_depend_on_name_and_salt(value: str, salt: bytes) -> None:
     data = sealing().seal("a/b", Secret(value), salt)
     assert sealing().open("a/b", data).reveal() == value
     assert data == sealing().seal("a/b", Secret(value), salt)

@@ -85,7 +85,7 @@ async def test_a_failed_effect_says_what_it_was_handed_and_one_that_got_nothing_
         assert handed(asker)[1:] == [None]
 
 
-async def test_what_a_server_sends_back_in_any_spelling_is_masked(memory: MemoryStore) -> None:
+async def test_a_secret_that_a_server_sends_back_is_masked_in_every_spelling(memory: MemoryStore) -> None:
     async def echo(asked: Asked, writer: Any) -> None:
         value = asked.headers["x"].encode()
         body = b" ".join((value, value.hex().encode(), b"%63anary"))
@@ -228,7 +228,7 @@ async def test_one_that_only_the_manifest_in_force_declares_is_not_for_what_bega
         assert asker.outcome()["payload"]["code"] == "secret_unavailable"
 
 
-async def test_when_the_world_can_not_keep_its_digest_key_there_is_no_outcome_yet(memory: MemoryStore) -> None:
+async def test_an_effect_has_no_outcome_while_the_digest_key_can_not_be_stored(memory: MemoryStore) -> None:
     full = True
 
     def key() -> bytes:

@@ -78,7 +78,7 @@ def test_an_answer_of_then_in_its_bytes(code: str) -> None:
 
 
 @pytest.mark.parametrize(("code", "called"), KNOWN.items())
-def test_what_the_codes_of_effects_were_called(code: str, called: str) -> None:
+def test_known_code_maps_each_effect_code_as_shipped_reducers_expect(code: str, called: str) -> None:
     assert known_code(code) == called
 
 
@@ -89,7 +89,7 @@ def test_the_address_of_an_answer() -> None:
 
 @pytest.mark.parametrize("invalid", [True, False])
 @pytest.mark.parametrize("repeated", [True, False])
-def test_why_a_call_was_refused(invalid: bool, repeated: bool) -> None:
+def test_refuse_returns_the_codes_that_shipped_reducers_expect(invalid: bool, repeated: bool) -> None:
     of_call = "invalid_json" if invalid else "repeated_call" if repeated else None
     for round_, rounds, denied, code in (
         (1, 8, False, of_call),
@@ -105,11 +105,11 @@ def test_the_choice_of_the_request_that_followed() -> None:
     assert [next_choice(round_, 2) for round_ in (1, 2, 3, 4)] == ["auto", "auto", "none", None]
 
 
-def test_how_many_calls_an_answer_could_propose() -> None:
+def test_an_answer_could_propose_64_calls() -> None:
     assert MAX_PROPOSED == 64
 
 
-def test_what_made_two_calls_the_same() -> None:
+def test_call_identity_ignores_the_spelling_of_equal_arguments() -> None:
     assert call_identity("t", '{"a":1,"b":2}') == call_identity("t", '{ "b": 2, "a": 1.0 }') == IDENTITY
     assert call_identity("t", "{cut") == IDENTITY_OF_CUT
 
@@ -134,7 +134,7 @@ CALL = {"id": "c1", "name": "t", "arguments_json": "{}"}
         ),
     ],
 )
-def test_what_a_message_says(blob: Any, items: list[Item]) -> None:
+def test_expand_reads_the_items_of_a_message_blob(blob: Any, items: list[Item]) -> None:
     assert expand(canonical_json.encode(blob), lambda _ref: PNG) == items
 
 

@@ -80,7 +80,7 @@ def test_every_role_that_a_call_asks_for_is_a_known_one() -> None:
         assert set(operation.roles) <= set(ROLES), name
 
 
-def test_which_calls_only_read() -> None:
+def test_only_reads_holds_for_reads_checks_and_dry_runs() -> None:
     """The others wait for an owner that gives no sign of life."""
     reads = {name for name, each in OPERATIONS.items() if each.only_reads(each.bound(*ARGUMENTS.get(name, ())))}
     dry_runs = {"keep.gc", "keep.erase", "keep.archive"}
@@ -127,7 +127,7 @@ async def test_a_caller_without_a_role_is_refused_by_every_operation(tmp_path: P
         ("user", set(OPERATIONS), set()),
     ],
 )
-def test_what_each_role_may_call(role: str, may: set[str], may_not: set[str]) -> None:
+def test_each_role_may_call_only_its_operations(role: str, may: set[str], may_not: set[str]) -> None:
     allowed = {name for name, operation in OPERATIONS.items() if Caller("ada", roles=(role,)).has(*operation.roles)}
     assert may <= allowed
     assert not may_not & allowed

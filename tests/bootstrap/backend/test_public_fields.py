@@ -70,7 +70,7 @@ ANYTHING = st.recursive(
 
 
 @given(ANYTHING, st.text(), st.sampled_from(["event", "intent", "receipt", "strange", "plan_ended"]))
-def test_what_no_list_names_is_withheld(value: object, name: str, kind: str) -> None:
+def test_a_value_without_an_allowlist_entry_is_withheld(value: object, name: str, kind: str) -> None:
     """Events, effects and states of a world's own definitions, and kinds of records to come."""
     assert public_part({"secret": value}, cell_fields("ex/Own@1")) == WITHHELD
     body: dict[str, Any] = {

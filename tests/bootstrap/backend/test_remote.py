@@ -30,7 +30,7 @@ async def create(remote: Remote) -> tuple[str, int, str]:
     return await remote.run.submit("demiurge/ChatCreated@1", value, None, "the same")
 
 
-async def test_when_the_owner_goes_the_next_one_is_asked(tmp_path: Path) -> None:
+async def test_a_remote_takes_over_the_world_after_its_owner_exits(tmp_path: Path) -> None:
     folder = tmp_path / "w"
     remote = Remote(OwnerConnection(socket_path(folder), lambda: World.open(folder, environment={}).backend))
     async with World.open(folder, environment={}):
@@ -43,7 +43,7 @@ async def test_when_the_owner_goes_the_next_one_is_asked(tmp_path: Path) -> None
     await remote.close()
 
 
-async def test_when_the_owner_goes_and_nobody_can_take_over_its_clients_are_told(tmp_path: Path) -> None:
+async def test_clients_get_a_conflict_if_nobody_can_take_over_from_the_owner(tmp_path: Path) -> None:
     remote = Remote(OwnerConnection(socket_path(tmp_path / "w"), nobody))
     async with World.open(tmp_path / "w", environment={}):
         await remote.read.info()

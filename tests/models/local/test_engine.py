@@ -113,7 +113,7 @@ def user(text: str) -> Message:
 
 @pytest.mark.local_model
 class TestTheRealModel:
-    async def test_it_calls_a_tool_and_answers_with_the_result(self, engine: LocalEngine) -> None:
+    async def test_the_local_model_calls_a_tool_and_answers_with_the_result(self, engine: LocalEngine) -> None:
         async with ModelClient() as client:
             asked = user("Read notes/todo.txt")
             first = await client.generate(ask(engine, asked))
@@ -126,13 +126,13 @@ class TestTheRealModel:
         assert second.tool_calls == ()
         assert "oranges" in second.text
 
-    async def test_it_greets_without_a_tool(self, engine: LocalEngine) -> None:
+    async def test_the_local_model_greets_without_a_tool(self, engine: LocalEngine) -> None:
         async with ModelClient() as client:
             completion = await client.generate(ask(engine, user("hello")))
         assert completion.tool_calls == ()
         assert completion.text
 
-    async def test_it_can_be_made_to_call_one_tool(self, engine: LocalEngine) -> None:
+    async def test_a_tool_choice_makes_the_local_model_call_that_tool(self, engine: LocalEngine) -> None:
         async with ModelClient() as client:
             completion = await client.generate(ask(engine, user("I am in Lisbon."), choice=NamedTool("clock__now")))
         (call,) = completion.tool_calls
@@ -178,7 +178,7 @@ class TestTheRealModel:
         assert engines_of(os.getpid())[-1] != killed
         engine.stop()
 
-    def test_it_ends_with_a_parent_that_is_killed(self) -> None:
+    def test_the_engine_process_ends_with_a_parent_that_is_killed(self) -> None:
         code = (
             "from demiurge.models import LocalEngine as E; e = E(context=512); e.start(); print(1, flush=True); input()"
         )

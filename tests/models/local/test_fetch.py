@@ -223,7 +223,9 @@ def test_parts_with_other_bytes_are_damaged(site: Site, weights: Weights, tmp_pa
     assert locate(weights, cache=tmp_path, environ={}) is None
 
 
-def test_when_nothing_works_one_sentence_says_what_to_do(site: Site, weights: Weights, tmp_path: Path) -> None:
+def test_a_fetch_without_any_source_says_in_one_sentence_what_to_do(
+    site: Site, weights: Weights, tmp_path: Path
+) -> None:
     site.files.clear()
     with pytest.raises(Unavailable) as caught:
         fetch(weights=weights, cache=tmp_path)

@@ -24,7 +24,7 @@ def test_required_arguments_come_first_and_otherwise_the_order_stays() -> None:
     assert ordered(["path", "text"], mode="x", path="x", text="x", zone="x") == ["path", "text", "mode", "zone"]
 
 
-def test_what_speaks_of_another_argument_comes_after_it() -> None:
+def test_an_argument_comes_after_the_arguments_that_its_description_names() -> None:
     assert ordered([], key="The key of a cell of the module.", module="The module.") == ["module", "key"]
     assert ordered([], a="Part of b.", b="Part of c.", c="All.") == ["c", "b", "a"]
 

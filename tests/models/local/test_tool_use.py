@@ -37,7 +37,7 @@ def engine() -> Iterator[LocalEngine]:
 
 
 @pytest.mark.local_model
-async def test_it_calls_the_right_tool_with_the_right_arguments(engine: LocalEngine) -> None:
+async def test_the_local_model_calls_the_right_tool_with_the_right_arguments(engine: LocalEngine) -> None:
     right = []
     async with ModelClient() as client:
         for say, tool, arguments in REQUESTS:

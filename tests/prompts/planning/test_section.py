@@ -41,7 +41,7 @@ def test_a_prompt_with_the_section_has_its_text_and_its_four_tools() -> None:
     ]
 
 
-def test_its_session_folds_plans_from_then_on() -> None:
+def test_the_planning_section_makes_its_session_fold_plans() -> None:
     session = Session()
     PlanningToolsSection(session=session)
     assert session[Plan].latest() is None

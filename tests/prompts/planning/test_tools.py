@@ -105,7 +105,7 @@ def test_reading_gives_the_plan_and_changes_nothing() -> None:
     ("name", "arguments"),
     [("add_step", {"steps": ["Pack"]}), ("update_step", {"step_id": 1, "status": "done"}), ("read_plan", {})],
 )
-def test_what_needs_a_plan_says_how_to_make_one(name: str, arguments: dict[str, Any]) -> None:
+def test_a_planning_tool_without_a_plan_says_how_to_make_one(name: str, arguments: dict[str, Any]) -> None:
     planner = Planner()
     assert planner.refused(name, **arguments) == "There is no plan yet. Make one with planning_setup_plan first."
     assert planner.plan is None

@@ -12,7 +12,7 @@ def prompt(section: WorkspaceToolsSection) -> Prompt[None]:
     return Prompt(PromptTemplate(ns="tests", key="workspace", sections=[section]))
 
 
-def test_it_says_what_there_is_and_carries_the_tools() -> None:
+def test_the_workspace_section_lists_the_top_folder_and_carries_the_tools() -> None:
     section = WorkspaceToolsSection(filesystem=InMemoryFilesystem({"docs/a.md": "", "b$x.txt": ""}))
     rendered = prompt(section).render()
     assert "the top folder holds `b$x.txt`, `docs/`." in rendered.text
@@ -28,7 +28,7 @@ def test_files_that_can_only_be_read_come_without_the_tools_that_write() -> None
     assert "edit_file" not in rendered.text
 
 
-def test_it_says_the_same_in_every_turn_and_its_own_text_is_the_same_over_any_files() -> None:
+def test_the_workspace_section_keeps_its_text_in_every_turn_and_its_original_body_over_any_files() -> None:
     files = InMemoryFilesystem()
     section = WorkspaceToolsSection(filesystem=files)
     before = prompt(section).render().text

@@ -157,7 +157,7 @@ class Open(BaseModel, extra="allow"):
 
 
 @pytest.mark.parametrize("kind", [Tree, Union, Fixed, Connected, DeepConnected, Open, list[int], Literal["a"], int])
-def test_what_the_subset_can_not_say_is_refused(kind: Any) -> None:
+def test_a_type_outside_the_schema_subset_is_refused(kind: Any) -> None:
     with pytest.raises(InvalidValue):
         compile_schema(kind)
 

@@ -287,7 +287,7 @@ def test_nothing_in_a_schema_is_hidden_from_a_reader(hidden: str) -> None:
         assert hidden not in str(caught.value)
 
 
-def test_what_shapes_letters_is_not_hidden() -> None:
+def test_joiners_and_variation_selectors_are_kept_in_descriptions() -> None:
     joined = "a\u200cb 👩\u200d💻 ✔\ufe0f\n\tmore"
     model = create_model("Shaped", q=(str, Field(description=joined)))
 

@@ -56,7 +56,7 @@ class Desk:
         return row
 
 
-async def test_what_is_added_can_be_lent_and_is_sealed() -> None:
+async def test_an_added_connection_is_sealed_and_can_be_lent() -> None:
     desk = Desk()
     made = desk.broker.add(
         tenant="ba_1",
@@ -308,7 +308,7 @@ async def test_a_token_is_refreshed_from_five_minutes_before_its_end(expires_at_
     assert provider.asked == [(made.id, "again")] * renewed
 
 
-async def test_what_a_refresh_gave_is_sealed_and_kept_with_the_refresh_token() -> None:
+async def test_refreshed_credentials_are_stored_with_the_refresh_token() -> None:
     provider = Provider()
     desk = Desk(provider)
     made = desk.add(refresh_token="again", expires_at_ms=NOW_MS)
@@ -489,7 +489,7 @@ async def test_a_rotation_during_a_refresh_loses_nothing_of_it() -> None:
 
 
 @pytest.mark.parametrize("ours_fails", [True, False])
-async def test_what_another_process_renewed_meanwhile_is_taken(ours_fails: bool) -> None:
+async def test_credentials_that_another_process_refreshed_meanwhile_are_used(ours_fails: bool) -> None:
     provider = Provider(new("our-token"), wait=True)
     desk = Desk(provider)
     made = desk.add(expires_at_ms=0)
@@ -521,7 +521,7 @@ def test_a_timeout_is_above_zero(seconds: float) -> None:
 # access
 
 
-def test_what_is_granted_and_declared_is_permitted_and_nothing_else() -> None:
+def test_only_connections_that_are_granted_and_declared_are_permitted() -> None:
     broker = Desk().broker
     access = broker.access(granted=["a", ConnectionGrant("b")], declared=["b", "c"])
     assert [name for name in ("a", "b", "c", "d", "", None, 3, ["b"]) if access.permits(name)] == ["b"]
@@ -563,7 +563,7 @@ async def test_a_grant_that_ends_in_between_gives_no_lease() -> None:
     assert caught.value.code == "policy_denied"
 
 
-async def test_who_was_lent_what_is_logged_without_the_secret(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_lease_is_logged_without_the_secret(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     desk = Desk()
     made = desk.add()

@@ -41,7 +41,7 @@ def test_no_text_of_it_shows_the_secret(thing: Any, show: Callable[[Any], str]) 
 
 @pytest.mark.parametrize("thing", THINGS, ids=["secret", "credentials"])
 @pytest.mark.parametrize("leave", [pickle.dumps, copy.copy, copy.deepcopy, json.dumps], ids=lambda f: f.__name__)
-def test_it_stays_where_it_is(thing: Any, leave: Callable[[Any], Any]) -> None:
+def test_secrets_can_not_be_pickled_copied_or_dumped(thing: Any, leave: Callable[[Any], Any]) -> None:
     for held in (thing, [thing] if leave is not copy.copy else thing):
         with pytest.raises(TypeError) as caught:
             leave(held)
@@ -49,7 +49,7 @@ def test_it_stays_where_it_is(thing: Any, leave: Callable[[Any], Any]) -> None:
     assert CANARY.encode() not in to_json({"it": thing}, fallback=str)
 
 
-def test_it_does_not_come_along_in_asdict() -> None:
+def test_asdict_refuses_credentials() -> None:
     with pytest.raises(TypeError):
         dataclasses.asdict(WHOLE)
 
@@ -78,7 +78,7 @@ def test_the_header_that_each_kind_is_sent_in(credentials: Credentials, headers:
     assert credentials.to_send().headers() == headers
 
 
-def test_what_is_sent_has_no_refresh_token() -> None:
+def test_credentials_to_send_have_no_refresh_token() -> None:
     sent = WHOLE.to_send()
     assert (sent.refresh_token, sent.access_token.reveal(), sent.username) == (None, CANARY, "ada")
 
@@ -99,7 +99,7 @@ def test_a_refresh_token_is_taken_over_unless_there_is_a_new_one() -> None:
     st.none() | fitting.filter(lambda text: ":" not in text),
     st.none() | st.integers(),
 )
-def test_what_is_packed_can_be_unpacked(
+def test_packed_credentials_can_be_unpacked(
     token: str, refresh: str | None, username: str | None, expires_at_ms: int | None
 ) -> None:
     packed = Credentials(token, refresh_token=refresh, username=username, expires_at_ms=expires_at_ms).pack()

@@ -49,7 +49,7 @@ def test_a_name_is_bound_as_it_is_written() -> None:
 
 @settings(deadline=None)
 @given(st.text(st.characters(codec="utf-8"), max_size=200), st.binary(max_size=100))
-def test_what_is_sealed_opens(text: str, associated: bytes) -> None:
+def test_a_sealed_secret_opens(text: str, associated: bytes) -> None:
     keys = ring(v1=OLD, v2=NEW)
     sealed = keys.seal(Secret(text), associated, SystemEntropy())
     assert len(sealed) == 12 + len(text.encode()) + 16
@@ -77,7 +77,7 @@ def test_any_flipped_bit_closes_it(bit: int) -> None:
 
 @settings(deadline=None)
 @given(st.integers(0, len(SEALED) - 1))
-def test_what_is_cut_off_closes_it(length: int) -> None:
+def test_a_truncated_sealed_secret_does_not_open(length: int) -> None:
     assert_closed("v1", SEALED[:length], b"row 1")
 
 

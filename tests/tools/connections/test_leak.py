@@ -58,7 +58,7 @@ def test_each_spelling_is_found(spelled: str) -> None:
 
 @settings(deadline=None)
 @given(secrets, around, around)
-def test_it_is_found_wherever_it_stands(secret: str, before: str, after: str) -> None:
+def test_a_secret_is_found_anywhere_in_a_text_and_in_every_encoding(secret: str, before: str, after: str) -> None:
     watch = LeakWatch([Secret("first-secret"), Secret(secret)])
     text = before + secret + after
     assert watch.finds(text)
@@ -107,7 +107,7 @@ def test_without_a_secret_there_is_nothing_to_find() -> None:
     assert not LeakWatch(()).finds("", "text")
 
 
-def test_it_does_not_show_what_it_looks_for_and_stays_where_it_is() -> None:
+def test_a_leak_watch_does_not_show_its_secrets_and_can_not_be_copied() -> None:
     assert CANARY not in repr(WATCH) + repr([getattr(WATCH, name) for name in WATCH.__slots__])
     with pytest.raises(TypeError):
         copy.copy(WATCH)

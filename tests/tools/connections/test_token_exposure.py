@@ -129,7 +129,7 @@ async def test_a_refresh_that_fails_with_it_in_its_text_leaves_no_trace(tmp_path
 # after the call
 
 
-async def test_what_a_handler_kept_is_void_when_the_call_is_over(tmp_path: Path) -> None:
+async def test_a_connection_that_a_handler_kept_is_void_after_the_call(tmp_path: Path) -> None:
     kept: list[Any] = []
 
     def keeps(params: None, *, context: ToolContext) -> ToolResult[Any]:

@@ -50,7 +50,7 @@ class Connection:
         raise AssertionError("it is none of ours")
 
 
-def test_what_can_go_back() -> None:
+def test_supports_rollback_tells_which_things_can_be_rolled_back() -> None:
     assert supports_rollback(Ledgered([], "a"))
     assert supports_rollback(Saved())
     assert not supports_rollback(Connection())
@@ -94,7 +94,7 @@ class Interrupted(Saved):
         super().restore(snapshot)
 
 
-def test_what_an_interrupt_breaks_off_is_done_again_before_the_interrupt_goes_up() -> None:
+def test_a_rollback_step_that_an_interrupt_stopped_is_repeated_before_the_interrupt_is_raised() -> None:
     things = [Interrupted(), Saved(), Interrupted()]
     changes = Changes()
     changes.watch(things)

@@ -119,7 +119,7 @@ def test_a_program_sees_that_line_once_unless_its_logging_says_no(setup: str, li
         LoopSignal("stop"),
     ],
 )
-def test_what_a_handler_says_on_purpose_is_no_fault(error: BaseException) -> None:
+def test_an_error_that_a_handler_raises_on_purpose_is_not_logged_as_a_fault(error: BaseException) -> None:
     explained: list[str] = []
     runner = runner_of(failing(error), log_tool_errors=ToolErrorLog(explained.append))
     with suppress(LoopSignal):
@@ -128,7 +128,7 @@ def test_what_a_handler_says_on_purpose_is_no_fault(error: BaseException) -> Non
 
 
 @pytest.mark.parametrize("kind", [ToolUserError, ToolValidationError])
-def test_what_it_was_raised_from_is_shown(kind: Any) -> None:
+def test_the_cause_of_a_user_error_is_logged(kind: Any) -> None:
     @tool(effect=ToolEffect.READ_ONLY)
     def fail(number: int) -> ToolResult[None]:
         """Fails."""

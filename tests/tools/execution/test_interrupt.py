@@ -37,7 +37,7 @@ class Odd(BaseException):
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit(), Odd(), asyncio.CancelledError()], ids=repr
 )
-def test_what_code_raises_is_its_own(error: BaseException) -> None:
+def test_an_exception_raised_by_code_is_not_from_outside(error: BaseException) -> None:
     assert not is_from_outside(caught(raising(error)))
 
 
@@ -72,7 +72,7 @@ class Server:
 @pytest.mark.parametrize(
     "handler", [Server().stop, functools.partial(Server.stop, Server())], ids=["method", "partial"]
 )
-def test_what_a_signal_handler_raises_is_from_outside(handler: Any) -> None:
+def test_an_exception_raised_by_a_signal_handler_is_from_outside(handler: Any) -> None:
     with handling(signal.SIGTERM, handler):
         assert is_from_outside(caught(lambda: signal.raise_signal(signal.SIGTERM)))
     assert not is_from_outside(caught(Server().stop))

@@ -41,7 +41,7 @@ async def test_all_who_come_meanwhile_share_one_run(result: bool) -> None:
     assert job.runs == 1
 
 
-async def test_who_comes_after_it_runs_it_again() -> None:
+async def test_a_caller_after_the_flight_runs_the_job_again() -> None:
     flights, job = SingleFlight(), Job()
     job.let_go.set()
     assert await flights.run("a", job, 30)
@@ -60,7 +60,7 @@ async def test_names_do_not_wait_for_each_other() -> None:
 
 
 @pytest.mark.parametrize("leader", [True, False])
-async def test_who_is_cancelled_does_not_end_it(leader: bool) -> None:
+async def test_a_cancelled_caller_does_not_end_the_flight(leader: bool) -> None:
     flights, job = SingleFlight(), Job()
     first = asyncio.create_task(flights.run("a", job, 30))
     await job.begun.wait()
@@ -76,7 +76,7 @@ async def test_who_is_cancelled_does_not_end_it(leader: bool) -> None:
 
 
 @pytest.mark.parametrize("leader", [True, False])
-async def test_who_has_no_time_gives_up_alone(leader: bool) -> None:
+async def test_a_caller_without_time_gives_up_alone(leader: bool) -> None:
     flights, job = SingleFlight(), Job()
     seconds = (0, 30) if leader else (30, 0)
     first = asyncio.create_task(flights.run("a", job, seconds[0]))
@@ -88,7 +88,9 @@ async def test_who_has_no_time_gives_up_alone(leader: bool) -> None:
     assert job.runs == 1
 
 
-async def test_what_it_raises_is_false_for_all_and_only_its_type_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_flight_that_raises_is_false_for_all_callers_and_only_the_type_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     flights, job = SingleFlight(), Job(error=RuntimeError("canary"))
     waiting = [asyncio.create_task(flights.run("refresh of a", job, 30)) for _ in range(3)]
     await job.begun.wait()

@@ -16,7 +16,7 @@ from demiurge.tools.execution.worker import in_task, in_thread
 VARIABLE = contextvars.ContextVar("variable", default="unset")
 
 
-async def test_what_is_returned_and_what_is_raised() -> None:
+async def test_in_thread_returns_the_value_and_raises_the_exception_of_the_handler() -> None:
     assert await in_thread(lambda: 5) == 5
     for error in (ValueError("no"), SystemExit(4), KeyboardInterrupt()):
 
@@ -120,7 +120,7 @@ def test_a_forked_process_starts_threads_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("raises", [False, True])
-def test_what_a_handler_gave_is_not_in_the_logs_of_a_loop_in_debug_mode(
+def test_the_result_of_a_handler_is_not_in_the_logs_of_a_loop_in_debug_mode(
     raises: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     def slow() -> str:

@@ -67,7 +67,7 @@ def fields(tool: BoundTool, arguments: Any) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("call", [echo, echo_later], ids=["def", "async"])
-async def test_it_runs_like_any_tool(call: Any) -> None:
+async def test_a_foreign_tool_runs_like_any_tool(call: Any) -> None:
     tool = made({"path": {"type": "string"}}, call=call)
     events: list[Any] = []
     runner = ToolRunner([tool], policy=ToolPolicy((NAME,)), emit=events.append)
@@ -82,7 +82,7 @@ async def test_it_runs_like_any_tool(call: Any) -> None:
     assert runner.exec_sync(NAME, {"path": "a"}).ok
 
 
-def test_what_a_source_leaves_open_is_taken_at_its_strictest() -> None:
+def test_a_foreign_tool_gets_the_strictest_value_for_what_its_source_leaves_open() -> None:
     assert made().spec.effect is ToolEffect.EXTERNAL_SIDE_EFFECT
     assert made(effect=ToolEffect.READ_ONLY).spec.effect is ToolEffect.READ_ONLY
     with pytest.raises(PromptValidationError) as caught:
@@ -306,7 +306,9 @@ SAID: list[tuple[dict[str, Any], Any, tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("schema", "arguments", "said"), SAID)
-def test_what_is_said_of_a_fault(schema: dict[str, Any], arguments: Any, said: tuple[str, ...]) -> None:
+def test_foreign_argument_faults_name_their_fields(
+    schema: dict[str, Any], arguments: Any, said: tuple[str, ...]
+) -> None:
     assert sorted(fields(made(schema=schema), arguments)) == sorted(said)
 
 
@@ -516,7 +518,7 @@ SCRAMBLED: st.SearchStrategy[Any] = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(WORDS, SCRAMBLED, max_size=4))
-def test_whatever_is_said_to_be_a_schema_is_one_or_is_refused(schema: dict[str, Any]) -> None:
+def test_an_arbitrary_schema_is_compiled_or_refused(schema: dict[str, Any]) -> None:
     with contextlib.suppress(PromptValidationError):
         fields(made(schema=schema), {"a": 1})
 

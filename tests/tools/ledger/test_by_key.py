@@ -142,7 +142,7 @@ def test_a_key_of_two_sessions_is_refused_instead_of_choosing_one(ledger: Effect
     assert ledger.lookup(key()) == ledger.lookup(second)
 
 
-def test_what_a_call_without_a_session_did_answers_no_session(ledger: EffectLedger, shop: Shop) -> None:
+def test_an_entry_of_a_call_without_a_session_does_not_answer_a_call_with_one(ledger: EffectLedger, shop: Shop) -> None:
     runner(ledger, shop).exec_sync(NAME, ARGS)
     assert runner(ledger, shop, session=Session()).exec_sync(NAME, ARGS).record.replayed is False
     assert shop.taken == ["o", "o"]

@@ -155,7 +155,7 @@ def test_a_call_that_runs_in_the_parent_is_in_doubt_in_the_child() -> None:
     assert exit_code(CLAIMED) == 7
 
 
-def test_who_waits_in_the_parent_is_not_woken_in_the_child() -> None:
+def test_a_forked_child_does_not_wake_waiters_of_the_parent() -> None:
     assert exit_code(WAITING) == 7
 
 

@@ -259,7 +259,7 @@ class Hidden(BaseModel):
 
 
 @pytest.mark.parametrize("params", [Sealed(name="a", secret=SecretStr("s")), Hidden(name="a", note="n")])
-def test_what_a_type_does_not_write_is_not_ignored(params: BaseModel) -> None:
+def test_a_field_that_a_type_does_not_serialize_is_not_left_out_of_the_key(params: BaseModel) -> None:
     """A key that leaves a field out would answer one call with another one's result."""
     with pytest.raises(InvalidValue, match="can't read back"):
         compute_params_hash(params)

@@ -45,7 +45,7 @@ def test_the_seeds_example() -> None:
     assert effect.result_message == "Order created"
 
 
-def test_what_was_recorded_by_hand_answers_a_call() -> None:
+def test_an_entry_recorded_by_hand_answers_a_call() -> None:
     ledger, shop = EffectLedger(), Shop()
     tool = order_tool(shop.place, idempotency=IdempotencyConfig("custom", key_fn=lambda order: order.order_id))
     ledger.record(idempotency_key="session:o", tool_name=NAME, params=Order("o"), result=ToolResult("m", Receipt("o")))

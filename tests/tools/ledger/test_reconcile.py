@@ -31,7 +31,7 @@ class LooksLater:
 
 
 @pytest.mark.parametrize("reconcile", [looks, LooksLater(), LooksLater().__call__, functools.partial(looks)])
-async def test_it_answers_in_the_handlers_place(reconcile: Any) -> None:
+async def test_reconcile_answers_in_place_of_the_handler(reconcile: Any) -> None:
     made = Tool[Order, str](name="order", description="Orders.", handler=handler, reconcile=reconcile)
     asked = reconciling(made.bound)
     answer = asked.call(Order("nut"), ToolContext())
@@ -68,7 +68,7 @@ class LooksInTime(Looks):
         (ToolResult("found", "nut"), None),
     ],
 )
-async def test_what_it_can_not_say_stays_in_doubt(
+async def test_a_call_stays_in_doubt_unless_reconcile_answers(
     kind: type[Looks], answer: Any, code: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     reconcile, context = kind(answer), ToolContext()

@@ -33,7 +33,7 @@ def take(ledger: EffectLedger, **options: Any) -> LedgerRow:
 
 
 @pytest.mark.parametrize(("ttl_ns", "expires_ns"), [(10, 115), (None, None)])
-def test_what_was_done_answers_for_as_long_as_the_doubt_would_have_lasted(
+def test_a_doubt_settled_as_done_keeps_its_expiry(
     ledger: EffectLedger, clock: FixedClock, ttl_ns: int | None, expires_ns: int | None
 ) -> None:
     mine = take(ledger, ttl_ns=ttl_ns)
@@ -55,7 +55,7 @@ def test_what_was_done_answers_for_as_long_as_the_doubt_would_have_lasted(
 
 
 @pytest.mark.parametrize(("ttl", "expires_ns"), [(timedelta(microseconds=1), 1100), (None, None)])
-def test_what_the_ledger_has_forgotten_answers_for_the_ttl(
+def test_a_forgotten_doubt_settled_as_done_expires_after_the_given_ttl(
     ledger: EffectLedger, ttl: timedelta | None, expires_ns: int | None
 ) -> None:
     ledger.settle_doubt(SLOT, done=True, ttl=ttl)
@@ -68,7 +68,7 @@ def test_what_the_ledger_has_forgotten_answers_for_the_ttl(
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_who_waits_is_woken_when_a_doubt_is_settled(ledger: EffectLedger, done: bool) -> None:
+def test_waiters_are_woken_when_a_doubt_is_settled(ledger: EffectLedger, done: bool) -> None:
     ledger.doubt(take(ledger))
     woken: list[str] = []
     for name in ("one", "two"):
@@ -98,7 +98,9 @@ def test_a_doubt_is_not_settled_with_what_can_not_be(ledger: EffectLedger) -> No
         (EntryState.DONE, "known", "The ledger has learned since that this was done, so the doubt is over."),
     ],
 )
-def test_what_is_in_no_doubt_says_so(ledger: EffectLedger, state: EntryState, code: str, message: str) -> None:
+def test_settling_an_entry_that_is_not_in_doubt_is_refused(
+    ledger: EffectLedger, state: EntryState, code: str, message: str
+) -> None:
     mine = take(ledger)
     if state is EntryState.DONE:
         ledger.settle(mine, message="m", value=b"1", excluded=False, ttl_ns=None, now_ns=100)

@@ -47,7 +47,7 @@ def test_a_row_that_was_replaced_does_not_go_with_the_one_before_it() -> None:
         assert store.expire(20) == 1
 
 
-def test_what_is_remembered_of_replaced_rows_is_bounded() -> None:
+def test_the_expiry_queue_of_a_memory_store_is_bounded() -> None:
     slots = [SLOT._replace(key=str(number)) for number in range(600)]
     most = 0
     with MemoryLedgerStore() as store:

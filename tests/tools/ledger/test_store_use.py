@@ -217,7 +217,7 @@ def test_a_settled_call_is_kept_with_all_that_is_said_of_it(ledger: EffectLedger
         )
 
 
-def test_what_is_recorded_is_kept_with_all_that_is_said_of_it(ledger: EffectLedger) -> None:
+def test_a_recorded_result_is_stored_with_all_its_fields(ledger: EffectLedger) -> None:
     result = ToolResult("no", {"n": 1}, success=False, exclude_value_from_context=True)
     for ttl, expires_ns in ((None, None), (timedelta(microseconds=1), 1100)):
         record(ledger, params={"a": 1}, result=result, ttl=ttl)

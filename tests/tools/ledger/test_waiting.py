@@ -56,7 +56,7 @@ def test_a_wait_that_has_ended_closes_no_circle() -> None:
     assert waiting._waits == {}
 
 
-def test_who_holds_nothing_may_wait_for_anything() -> None:
+def test_a_waiter_without_a_claim_may_wait_for_any_claim() -> None:
     a, b = Holder("a"), Holder("b")
     with ExitStack() as waits:
         a.waits_for(b, waits)

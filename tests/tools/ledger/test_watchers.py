@@ -39,7 +39,7 @@ def test_a_free_slot_is_news_for_one_of_each_place() -> None:
     assert watched.woken == ["a1", "b1"]
 
 
-def test_who_was_woken_and_leaves_passes_it_on() -> None:
+def test_a_woken_watcher_that_leaves_wakes_the_next_one() -> None:
     watched = Watched()
     watched.watchers.wake_next(SLOT)
     watched.woken.clear()
@@ -47,7 +47,7 @@ def test_who_was_woken_and_leaves_passes_it_on() -> None:
     assert watched.woken == ["a2", "b1"]
 
 
-def test_who_leaves_by_himself_wakes_nobody() -> None:
+def test_a_watcher_that_leaves_unwoken_wakes_nobody() -> None:
     watched = Watched()
     for stop in watched.stop.values():
         stop()
@@ -66,7 +66,7 @@ def test_news_of_a_slot_that_nobody_watches_wakes_nobody() -> None:
     assert watched.woken == []
 
 
-def test_who_was_woken_passes_it_on_once() -> None:
+def test_a_woken_watcher_that_leaves_twice_wakes_the_next_one_once() -> None:
     watched = Watched()
     watched.watchers.wake_next(SLOT)
     watched.stop["a1"]()

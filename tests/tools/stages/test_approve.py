@@ -234,7 +234,7 @@ def test_a_yes_under_one_rule_is_none_once_another_has_other_approvers() -> None
     assert ask(BY_LEADS) == "sent"
 
 
-def test_who_may_approve_is_no_part_of_what_a_decision_is_bound_to_but_its_rule_is() -> None:
+def test_the_id_of_an_approval_request_depends_on_its_rule_and_not_on_its_approvers() -> None:
     request = ApprovalRequest("c", "send", "sha256:s", "sha256:a", "ada", "sha256:r")
     assert replace(request, approvers=(("lead",),)).own_id == request.own_id
     assert replace(request, rule_digest="sha256:o").own_id != request.own_id

@@ -101,7 +101,9 @@ EXECUTORS = [by_exec, in_a_turn, by_exec_sync, without_a_loop]
 @pytest.mark.parametrize("handler", [look, look_later])
 @pytest.mark.parametrize("kind", [Asked, AskedLater])
 @pytest.mark.parametrize("executor", EXECUTORS)
-async def test_its_answer_holds_for_all_executors(executor: Any, kind: type[Asked], handler: Any) -> None:
+async def test_the_answer_of_an_authorizer_holds_for_all_executors(
+    executor: Any, kind: type[Asked], handler: Any
+) -> None:
     tools = [replace(TOOL, handler=handler)]
     for answer, code in ((True, None), (False, "authz_denied"), (None, "authz_unavailable"), (1, "authz_unavailable")):
         ran.clear()
@@ -123,7 +125,7 @@ async def test_its_answer_holds_for_all_executors(executor: Any, kind: type[Aske
         SystemExit(1),
     ],
 )
-async def test_what_it_raises_is_a_no_that_says_nothing(
+async def test_an_authorizer_that_raises_denies_the_call_and_its_message_stays_hidden(
     kind: type[Asked], error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     for executor in EXECUTORS:
@@ -149,7 +151,7 @@ async def test_the_log_says_what_it_answered_in_place_of_yes_or_no(
 
 @pytest.mark.parametrize("handler", [look, look_later])
 @pytest.mark.parametrize("executor", [by_exec, in_a_turn])
-async def test_it_answers_on_the_loop_of_its_caller(executor: Any, handler: Any) -> None:
+async def test_an_authorizer_runs_on_the_event_loop_of_its_caller(executor: Any, handler: Any) -> None:
     loops: list[Any] = []
 
     class OnItsLoop:
@@ -184,7 +186,7 @@ async def test_a_value_that_is_no_authorizer_lets_nobody_through() -> None:
 
 
 @pytest.mark.parametrize("caller", [None, ToolPolicyContext(), replace(ADA, actor=""), replace(ADA, tenant="")])
-def test_who_does_not_say_who_they_are_is_not_asked_for(
+def test_a_caller_without_actor_or_tenant_is_denied_and_the_authorizer_is_not_asked(
     caller: ToolPolicyContext | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     authorizer = Asked()
@@ -193,7 +195,7 @@ def test_who_does_not_say_who_they_are_is_not_asked_for(
     assert caplog.messages == ["tool call: look was called without an actor or a tenant, which an authorizer needs"]
 
 
-def test_it_is_asked_by_references_only() -> None:
+def test_an_authorization_request_holds_references_only() -> None:
     authorizer = Asked()
     runner(authorizer).exec_sync("look", "{}", tool_call_id="c1", ctx=ToolContext(caller=ADA, connection_id="conn"))
     assert authorizer.requests == [AuthorizationRequest(ADA, "look", ToolEffect.READ_ONLY, "c1")]
@@ -217,7 +219,7 @@ def test_the_policy_is_asked_first() -> None:
 
 
 @pytest.mark.parametrize("args", ["{", '{"unknown": 1}', "{}"])
-def test_it_is_asked_before_the_arguments_are_looked_at(args: str) -> None:
+def test_an_authorizer_is_asked_before_the_arguments_are_parsed(args: str) -> None:
     result = runner(Asked(lambda request: False)).exec_sync("look", args, ctx=ADA)
     assert (result.error_code, result.record.args) == ("authz_denied", None)
 

@@ -101,7 +101,7 @@ async def test_equal_calls_at_once_run_once_and_all_get_the_answer(ledger: Effec
     assert [result.record.replayed for result in results] == [False, True, True, True]
 
 
-async def test_when_the_first_failed_the_next_one_runs(ledger: EffectLedger) -> None:
+async def test_the_next_equal_call_runs_after_the_first_one_failed(ledger: EffectLedger) -> None:
     def refuse(params: Order) -> ToolResult[Receipt]:
         raise ToolUserError("not today")
 
@@ -112,7 +112,7 @@ async def test_when_the_first_failed_the_next_one_runs(ledger: EffectLedger) -> 
     assert (held.calls, held.shop.taken) == (2, ["o"])
 
 
-async def test_when_nobody_knows_what_the_first_did_the_others_are_told_so(ledger: EffectLedger) -> None:
+async def test_equal_calls_get_unknown_outcome_after_a_first_call_in_doubt(ledger: EffectLedger) -> None:
     def die(params: Order) -> ToolResult[Receipt]:
         held.shop.take(params)
         raise SystemExit
@@ -123,7 +123,7 @@ async def test_when_nobody_knows_what_the_first_did_the_others_are_told_so(ledge
     assert held.shop.taken == ["o"]
 
 
-async def test_who_waits_is_not_held_up_by_other_keys(ledger: EffectLedger) -> None:
+async def test_a_claim_does_not_hold_up_calls_with_other_keys(ledger: EffectLedger) -> None:
     held = Held()
     runner = runner_for(order_tool(held.place), ledger)
     first = asyncio.create_task(runner.exec(NAME, ARGS))
@@ -136,7 +136,9 @@ async def test_who_waits_is_not_held_up_by_other_keys(ledger: EffectLedger) -> N
 @pytest.mark.parametrize(
     ("effect", "code"), [(ToolEffect.EXTERNAL_SIDE_EFFECT, "unknown_outcome"), (ToolEffect.READ_ONLY, "timeout")]
 )
-async def test_who_runs_out_of_time_waiting_does_not_run(ledger: EffectLedger, effect: ToolEffect, code: str) -> None:
+async def test_a_call_that_runs_out_of_time_while_it_waits_does_not_run(
+    ledger: EffectLedger, effect: ToolEffect, code: str
+) -> None:
     held = Held()
     tool = order_tool(held.place, effect=effect)
     first = asyncio.create_task(runner_for(tool, ledger).exec(NAME, ARGS))
@@ -151,7 +153,7 @@ async def test_who_runs_out_of_time_waiting_does_not_run(ledger: EffectLedger, e
     assert held.calls == 1
 
 
-async def test_who_waits_gives_up_also_where_the_clock_stands_still() -> None:
+async def test_a_waiting_call_gives_up_although_the_injected_clock_stands_still() -> None:
     held, ledger = Held(), EffectLedger()
     first = asyncio.create_task(runner_for(order_tool(held.place), ledger).exec(NAME, ARGS))
     await held.begun.wait()
@@ -211,7 +213,7 @@ async def test_a_wait_takes_the_time_that_is_left_and_looks_ever_less_often_at_a
     assert (await first).ok
 
 
-async def test_who_waits_only_looks_and_writes_nothing() -> None:
+async def test_a_waiting_call_reads_the_ledger_and_writes_nothing() -> None:
     writes: list[str] = []
     held, ledger = Held(), EffectLedger(store=HookedStore(writes.append))
     runner = runner_for(order_tool(held.place), ledger)
@@ -224,7 +226,7 @@ async def test_who_waits_only_looks_and_writes_nothing() -> None:
     assert (await first).ok
 
 
-async def test_who_looks_when_the_slot_is_free_and_comes_too_late_waits_on() -> None:
+async def test_a_call_that_finds_a_free_slot_and_loses_the_claim_waits_on() -> None:
     """Between the look and the claim another process takes the slot, and lets go at the next look."""
     claims, others = 0, list[LedgerRow]()
 
@@ -275,7 +277,7 @@ async def test_a_claim_says_when_it_began_how_long_it_counts_and_whether_it_chan
     assert claims == [(7, 7 + 3 * 10**9, effect is not ToolEffect.READ_ONLY)]
 
 
-async def test_who_is_woken_and_finds_the_slot_taken_again_waits_on(ledger: EffectLedger) -> None:
+async def test_a_woken_call_that_finds_the_slot_taken_again_waits_on(ledger: EffectLedger) -> None:
     begun, go = asyncio.Queue[int](), [asyncio.Event(), asyncio.Event()]
     shop, calls = Shop(), 0
 
@@ -302,7 +304,7 @@ async def test_who_is_woken_and_finds_the_slot_taken_again_waits_on(ledger: Effe
     assert (calls, shop.taken) == (2, ["o"])
 
 
-async def test_who_gives_up_waiting_leaves_everything_as_it_is(ledger: EffectLedger) -> None:
+async def test_a_cancelled_waiting_call_leaves_the_claim_as_it_is(ledger: EffectLedger) -> None:
     held, events = Held(), list[Any]()
     runner = runner_for(order_tool(held.place), ledger, emit=events.append)
     first = asyncio.create_task(runner.exec(NAME, ARGS))

@@ -220,7 +220,7 @@ def test_a_connection_that_is_not_granted_is_denied_in_the_same_words_whether_it
     assert bench.store.asked == 0
 
 
-def test_what_is_granted_but_not_there_for_this_caller_is_unavailable_in_the_same_words() -> None:
+def test_a_granted_connection_that_is_unusable_is_unavailable_in_the_same_words_for_every_reason() -> None:
     bench = Bench()
     theirs, revoked, broken = bench.add("theirs", tenant="ba_2"), bench.add("old"), bench.add("broken")
     bench.broker.revoke(revoked.id)
@@ -506,7 +506,7 @@ async def test_a_deadline_that_passes_during_a_refresh_counts() -> None:
     assert result.error_code == "deadline_exceeded"
 
 
-async def test_who_cancels_a_call_that_waits_for_a_refresh_knows_that_nothing_was_done() -> None:
+async def test_a_call_cancelled_during_a_refresh_is_reported_as_cancelled() -> None:
     begun = asyncio.Event()
 
     async def begins(connection: Connection, old: Credentials) -> Credentials:
@@ -691,7 +691,7 @@ def test_an_error_that_holds_the_secret_says_the_tables_sentence(error: Any, cod
     assert "9b1d" not in public
 
 
-def test_what_a_handler_says_without_the_secret_is_said() -> None:
+def test_a_handlers_message_without_the_secret_is_passed_on() -> None:
     result, _ = run_with_secret(telling(raises(lambda text: ToolUserError("Rate limit: try later.")), SPELLINGS[0]))
     assert result.safe_message == "Rate limit: try later."
     result, _ = run_with_secret(telling(lambda text: ToolResult("Done: 3+4, 100%.", {"a": 1}), SPELLINGS[0]))

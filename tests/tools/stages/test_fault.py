@@ -47,7 +47,9 @@ def refuse(
         ("unavailable", {"args": "{}", "tool": "gone"}, SAFE_MESSAGES[ToolErrorCode.UNAVAILABLE]),
     ],
 )
-def test_what_a_stage_finds_too_is_said_as_it_says_it(code: str, options: dict[str, Any], said: str) -> None:
+def test_a_refusal_that_a_stage_would_make_too_has_the_words_of_the_stage(
+    code: str, options: dict[str, Any], said: str
+) -> None:
     result = refuse(ToolErrorCode(code), **options)
     assert result.error_code == code
     assert result.safe_message is not None
@@ -70,7 +72,7 @@ def test_what_a_stage_finds_too_is_said_as_it_says_it(code: str, options: dict[s
         ("repeated_call", {"args": "{", "policy": ToolPolicy()}),
     ],
 )
-def test_what_no_stage_finds_is_said_as_the_loop_says_it(code: str, options: dict[str, Any]) -> None:
+def test_a_refusal_that_no_stage_would_make_has_the_words_of_the_loop(code: str, options: dict[str, Any]) -> None:
     result = refuse(ToolErrorCode(code), **options)
     assert (result.error_code, result.safe_message) == (code, "The loop says no.")
 

@@ -274,7 +274,7 @@ def costly(context: ToolContext) -> None:
 
 @pytest.mark.parametrize("effect", [READ, ToolEffect.STATE_CHANGE])
 @pytest.mark.parametrize(("act", "code"), [(late, "deadline_exceeded"), (costly, "budget_exceeded")])
-def test_what_a_handler_says_of_its_limits_stays_what_it_said(
+def test_a_limit_error_that_a_handler_raises_keeps_its_code(
     setting: Setting, act: Callable[[ToolContext], None], code: str, effect: ToolEffect
 ) -> None:
     context = ToolContext(budget_tracker=BudgetTracker(Budget(max_total_tokens=10)))

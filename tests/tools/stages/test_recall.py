@@ -236,7 +236,7 @@ def test_an_answer_is_looked_up_by_its_slot(ledger: EffectLedger, shop: Shop) ->
     assert slot.key in ledger, "a key alone reaches every run's"
 
 
-def test_who_may_not_call_gets_no_answer(ledger: EffectLedger, shop: Shop) -> None:
+def test_a_denied_call_gets_no_answer_from_the_ledger(ledger: EffectLedger, shop: Shop) -> None:
     tool = order_tool(shop.place)
     runner_for(tool, ledger).exec_sync(NAME, ARGS)
     denied = runner_for(tool, ledger, policy=ToolPolicy()).exec_sync(NAME, ARGS)

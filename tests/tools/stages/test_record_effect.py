@@ -229,7 +229,7 @@ def test_a_coroutine_that_is_closed_leaves_a_doubt(ledger: EffectLedger) -> None
     assert left(ledger) == "in doubt"
 
 
-def test_what_a_call_did_is_stored_before_anybody_is_told(ledger: EffectLedger) -> None:
+def test_a_result_is_in_the_ledger_before_its_event_is_emitted(ledger: EffectLedger) -> None:
     stored: list[int] = []
 
     def listen(event: Any) -> None:

@@ -190,7 +190,7 @@ async def test_a_cancelled_caller_does_not_wait_for_a_handler_that_will_not_be()
     assert run.codes() == ["cancelled"]
 
 
-async def test_what_a_handler_left_behind_raises_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_exception_of_a_handler_after_its_timeout_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     release = asyncio.Event()
     ended = asyncio.Event()
 
@@ -388,7 +388,7 @@ def test_a_failure_that_is_made_wrongly_is_one_all_the_same(
     ],
 )
 @pytest.mark.parametrize("redaction", [Redaction.drop_all(), Redaction.message_only()])
-def test_what_a_handler_says_on_purpose_reaches_the_model(
+def test_a_user_or_validation_error_of_a_handler_reaches_the_model(
     error: Exception, code: str, told: str, redaction: Redaction
 ) -> None:
     def refuse(params: None, *, context: ToolContext) -> ToolResult[None]:

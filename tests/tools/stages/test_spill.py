@@ -65,7 +65,7 @@ def test_the_limit_is_in_bytes_and_may_be_reached(letter: str) -> None:
     assert answer(text + "x").error_code == "result_too_large"
 
 
-def test_what_is_too_large_is_kept_whole_elsewhere() -> None:
+def test_a_result_beyond_the_limit_is_stored_whole_as_blobs() -> None:
     blobs = Blobs()
     result = answer("é" * LIMIT, "done", blobs)
     view = f'{{"text":"{"é" * LIMIT}"}}'.encode()

@@ -259,7 +259,7 @@ def test_a_denied_tool_is_told_no_more_than_that() -> None:
     )
 
 
-def test_what_is_recorded_of_a_decision() -> None:
+def test_the_node_of_an_admission_names_verdict_rule_and_code() -> None:
     assert Admission("allow", "policy", "rule 0").to_node() == {"by": "policy", "rule": "rule 0", "verdict": "allow"}
     assert Admission("deny", "cap", "grant x", "expired", "It has.").to_node() == {
         "by": "cap",

@@ -151,7 +151,7 @@ def test_a_question_says_who_may_decide_and_is_bound_to_the_callers_rule() -> No
 
 
 @pytest.mark.parametrize(("roles", "may"), [((), False), (("user",), False), (("chief",), True)])
-def test_what_somebody_else_approves_is_refused_also_when_it_is_journaled(roles: tuple[str, ...], *, may: bool) -> None:
+def test_a_journaled_approval_by_a_caller_who_is_no_approver_is_refused(roles: tuple[str, ...], *, may: bool) -> None:
     manifest = chat_manifest(policy=BY_CHIEFS)
     waiting = intent(manifest, caller=AGENT.caller, approval=question(manifest, PARAMS, call(), AGENT))
     assert approvers_of(waiting) == (("chief",),)

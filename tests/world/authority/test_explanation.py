@@ -32,7 +32,9 @@ def grant(name: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("origin", [("plan", PLAN), ("tool", "bell"), ("reducer", "ex/Room@1")])
 @pytest.mark.parametrize("name", ["echo", "none", "old"])
-def test_it_is_what_is_decided(rules: list[dict[str, Any]], origin: tuple[str, str], name: str) -> None:
+def test_the_explained_ruling_is_the_ruling_that_admit_makes(
+    rules: list[dict[str, Any]], origin: tuple[str, str], name: str
+) -> None:
     manifest = small_manifest(rules=rules, grants=[grant("echo"), grant("old", expiry_ns=5)])
     effect = manifest.effects["ex.echo"]
     asked = {"kind": origin[0], "name": origin[1], "id": 1}
@@ -49,7 +51,7 @@ def asked(manifest: Manifest) -> list[tuple[str, str, str]]:
     return list(askers(manifest, manifest.effects["ex.echo"]))
 
 
-def test_those_who_ask_are_found_with_the_grants_that_they_name() -> None:
+def test_askers_of_an_effect_are_found_with_the_grants_that_they_name() -> None:
     manifest = small_manifest()
     assert ("plan", PLAN, "echo") in asked(manifest)
     assert [told.grant for told in rulings(manifest, manifest.effects["ex.echo"], "plan", PLAN, 0)] == ["echo"]
@@ -57,7 +59,7 @@ def test_those_who_ask_are_found_with_the_grants_that_they_name() -> None:
     assert [told.grant for told in rulings(two, two.effects["ex.echo"], "plan", PLAN, 0)] == ["echo"]
 
 
-def test_who_names_no_grant_is_told_of_each_and_a_tool_has_one_or_none() -> None:
+def test_an_asker_without_a_grant_gets_a_ruling_for_each_grant_and_a_tool_for_one_or_none() -> None:
     one, two = small_manifest(), small_manifest(grants=[grant("echo"), grant("other")])
     for manifest, grants in ((one, ["echo"]), (two, ["echo", "other"])):
         told = rulings(manifest, manifest.effects["ex.echo"], "plan", "ex/none@1", 0)
@@ -88,7 +90,7 @@ def test_a_tool_is_told_what_its_own_level_lets_it_ask_for(kind: str, tool: str)
         assert told.admission == admit(manifest, effect, {}, told.grant, origin, now_ns=0, caller=Caller("user"))
 
 
-def test_who_may_ask_is_named_by_kind_and_name() -> None:
+def test_askers_of_an_effect_are_named_by_kind_and_name() -> None:
     manifest = small_manifest(effects=[{"kind": "ex.echo", "cap": "echo"}], check=False)
     assert sorted(asked(manifest)) == [("plan", PLAN, "echo"), ("reducer", "ex/Room@1", "echo")]
     chat = chat_manifest()

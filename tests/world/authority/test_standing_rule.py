@@ -74,7 +74,7 @@ def test_exact_arguments_that_look_like_a_form_stay_exact() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["[]", "{", '{"a":1}', '{"a":{"any":1}}', '{"a":{"like":"x","any":true}}'])
-def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+def test_an_invalid_argument_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidValue):
         check_pattern(pattern)
 

@@ -85,7 +85,9 @@ def opened(path: Path, folder: Path, tool: Tool[Page, Sent]) -> World:
     return World.open(path, tools=[tool], policy=ToolPolicy(allowed_tools=("page",)), manifest=folder)
 
 
-async def test_it_is_admitted_performed_journaled_and_replayed(pager: Any, folder: Path, tmp_path: Path) -> None:
+async def test_an_added_kind_is_admitted_performed_journaled_and_replayed(
+    pager: Any, folder: Path, tmp_path: Path
+) -> None:
     async with opened(tmp_path / "w", folder, page_tool(pager)) as world:
         done = await world.call("page", '{"number": "112", "text": "fire"}')
         assert done.status == "done"
@@ -100,7 +102,9 @@ async def test_it_is_admitted_performed_journaled_and_replayed(pager: Any, folde
     assert pager.network == [("112", "fire")]
 
 
-async def test_its_check_is_held_against_the_grant(pager: Any, folder: Path, tmp_path: Path) -> None:
+async def test_the_check_of_an_added_kind_denies_what_the_grant_does_not_cover(
+    pager: Any, folder: Path, tmp_path: Path
+) -> None:
     async with opened(tmp_path / "w", folder, page_tool(pager)) as world:
         done = await world.call("page", '{"number": "110", "text": "noise"}')
         assert (done.status, done.error_code) == ("failed", "policy_denied")
@@ -129,7 +133,7 @@ def test_the_docs_tables_show_it(pager: Any) -> None:
 
 
 @pytest.mark.usefixtures("pager")
-def test_it_is_built_in_for_manifests(folder: Path, tmp_path: Path) -> None:
+def test_manifests_may_use_the_definitions_of_an_added_kind(folder: Path, tmp_path: Path) -> None:
     """Its definitions come after the others; an effect of a user's own needs what its cap type compares; and a module
     that asks for it needs an arm for its event."""
     names = [d["name"] for d in system_definitions()]

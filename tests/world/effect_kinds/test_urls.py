@@ -82,7 +82,7 @@ def test_an_address_has_one_form(text: str, origin: tuple[str, str, int], target
         "http://example.com/" + "ü" * 8000,
     ],
 )
-def test_what_can_be_read_in_two_ways_is_refused(text: str) -> None:
+def test_an_ambiguous_address_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         parse_url(text)
     assert raised.value.code == "invalid_url"
@@ -93,7 +93,7 @@ CHARACTERS = st.sampled_from([*"ab.:/\\@?#%[]0127-_ ", "é", "。", "\n", "http:
 
 
 @given(st.lists(CHARACTERS, max_size=20).map("".join))
-def test_who_reads_an_address_that_is_taken_reads_the_same_host(text: str) -> None:
+def test_other_url_parsers_read_the_same_host_in_an_accepted_address(text: str) -> None:
     """Another reader of the same text must not come to another server."""
     try:
         url = parse_url(f"http://{text}")
@@ -115,7 +115,7 @@ def test_who_reads_an_address_that_is_taken_reads_the_same_host(text: str) -> No
         ("?q", "http://example.com/x/a?q"),
     ],
 )
-def test_where_a_redirect_leads(location: str, leads_to: str) -> None:
+def test_joined_resolves_the_location_of_a_redirect(location: str, leads_to: str) -> None:
     assert str(joined(parse_url("http://example.com/x/a"), location)) == leads_to
 
 

@@ -19,7 +19,7 @@ EVERYTHING = networks(["0.0.0.0/0", "::/0"])
 
 
 @given(st.one_of(V4, V6))
-def test_what_is_allowed_is_public_for_others_as_well(address: IPv4Address | IPv6Address) -> None:
+def test_an_allowed_address_is_public_for_the_ipaddress_module(address: IPv4Address | IPv6Address) -> None:
     if refused(str(address), []) is None:
         special = [address.is_private, address.is_loopback, address.is_link_local, address.is_multicast]
         assert (address.is_global, *special, address.is_unspecified, address.is_reserved) == (True, *[False] * 6)
@@ -39,7 +39,7 @@ def test_a_wrapped_address_is_never_freer_than_what_it_wraps(address: IPv4Addres
 
 
 @given(st.one_of(V4, V6))
-def test_who_grants_everything_gets_everything(address: IPv4Address | IPv6Address) -> None:
+def test_a_grant_of_all_networks_allows_every_address(address: IPv4Address | IPv6Address) -> None:
     assert refused(str(address), EVERYTHING) is None
 
 

@@ -28,7 +28,7 @@ def by_ref(ref: str) -> dict[str, Any]:
     return {"$tag": "ref", "$value": ref}
 
 
-async def test_what_was_put_can_be_got_whole_and_in_parts(store: Store) -> None:
+async def test_a_stored_blob_can_be_read_whole_and_in_parts(store: Store) -> None:
     async with asking(store, [BlobEffects()], GRANTS) as asker:
         put = await asker.payload("blob.put", content=inline(b"hello"))
         assert put == {"blob_ref": ref_of(b"hello"), "size": 5}
@@ -124,7 +124,7 @@ async def test_a_put_that_was_interrupted_is_done_again(memory: MemoryStore) -> 
         assert asker.outcome()["payload"] == {"blob_ref": ref_of(b"hello"), "size": 5}
 
 
-async def test_what_was_given_long_ago_is_found(memory: MemoryStore) -> None:
+async def test_a_blob_given_many_records_ago_can_be_read(memory: MemoryStore) -> None:
     async with asking(memory, [BlobEffects()], GRANTS) as asker:
         old = await asker.give(b"old")
         for _ in range(PAGE):

@@ -48,12 +48,12 @@ async def test_a_value_that_fits_is_read_and_any_other_is_refused(
 
 
 @given(st.binary(max_size=200), st.integers(1, 60), st.sampled_from(["gzip", "deflate"]))
-async def test_whatever_is_sent_never_more_than_the_limit_is_taken(data: bytes, size: int, encoding: str) -> None:
+async def test_read_body_never_returns_more_than_the_limit(data: bytes, size: int, encoding: str) -> None:
     with suppress(BodyRefused):
         assert len(await read_body(pieces(data, size), encoding, 50)) <= 50
 
 
-async def test_what_unpacks_to_nothing_is_counted_on_the_wire() -> None:
+async def test_a_body_that_unpacks_to_nothing_is_limited_by_its_packed_size() -> None:
     nothing = gzip.compress(b"")
     with pytest.raises(BodyRefused, match="larger than 10 bytes"):
         await read_body(pieces(nothing * SLACK, 500), "gzip", 10)

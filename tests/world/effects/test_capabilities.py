@@ -160,7 +160,7 @@ async def test_a_tool_asks_the_web_and_never_holds_the_secret_that_goes_along(me
     ],
     ids=["no grant", "another host", "an address inside", "a read that changes something"],
 )
-async def test_what_no_grant_covers_is_not_asked(
+async def test_a_request_that_no_grant_covers_is_not_sent(
     memory: MemoryStore, tool: str, grants: Mapping[str, Mapping[str, Any]], method: str
 ) -> None:
     async with site({"/page": answer(200, b"hello")}) as web:
@@ -252,7 +252,7 @@ async def test_a_server_that_says_the_secret_again_tells_nobody(
     assert all(CANARY.encode() not in memory.get_blob(ref) for ref in memory.iter_blobs())
 
 
-async def test_what_a_call_leaves_behind_reaches_nothing(memory: MemoryStore) -> None:
+async def test_a_task_that_outlives_its_call_can_not_use_capabilities(memory: MemoryStore) -> None:
     over, left = asyncio.Event(), []
 
     async def leave(url: str, *, context: ToolContext) -> str:

@@ -148,7 +148,7 @@ async def test_a_call_uses_the_connection_that_is_chosen_for_its_chat(
         ({"expires_at_ms": START_NS // 10**6 + 10**9}, "my_issues", None),
     ],
 )
-async def test_what_a_connection_may_be_used_for(
+async def test_a_connection_works_only_for_its_tool_and_tenant_and_before_its_expiry(
     memory: MemoryStore, credentials: ConnectionCredentials, over: dict[str, Any], tool: str | None, code: str | None
 ) -> None:
     tracker = Tracker()

@@ -101,7 +101,7 @@ async def test_a_body_is_sent_by_its_address_and_only_if_the_unit_was_given_it(m
 
 
 @pytest.mark.parametrize("status", [400, 404, 500, 304, 204])
-async def test_what_a_server_says_is_a_result_whatever_it_says(memory: MemoryStore, status: int) -> None:
+async def test_every_http_status_of_a_server_is_a_result(memory: MemoryStore, status: int) -> None:
     async with site({"/": answer(status)}) as there, asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
         payload = await asker.payload("http.request", method="GET", url=f"http://127.0.0.1:{there.port}")
         assert payload["status"] == status
@@ -532,7 +532,9 @@ async def test_a_body_is_unpacked(memory: MemoryStore, found: bytes, taken: byte
         (b"", "connection_broken"),
     ],
 )
-async def test_what_is_too_much_or_malformed_is_not_taken(memory: MemoryStore, found: bytes, code: str) -> None:
+async def test_a_response_that_is_too_large_or_malformed_is_refused(
+    memory: MemoryStore, found: bytes, code: str
+) -> None:
     assert (await ask_for(memory, found))["code"] == code
     assert not [row for row in memory.read_all() if b"x" * 500 in row.data]
 
@@ -617,7 +619,7 @@ async def test_after_a_crash_only_what_is_harmless_is_asked_again(
             assert again or result["payload"]["code"] == "unknown_outcome"
 
 
-async def test_what_a_grant_let_in_is_not_begun_when_the_grants_in_force_do_not_cover_it(memory: MemoryStore) -> None:
+async def test_an_admitted_request_is_not_sent_if_the_grants_in_force_do_not_cover_it(memory: MemoryStore) -> None:
     async with site({"/": answer(200, b"hello")}) as web:
         url = f"http://127.0.0.1:{web.port}/"
         async with asking(memory, [adapter()], {"http.out": LOOPBACK}, perform=False) as asker:

@@ -115,7 +115,7 @@ def seen_alone(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, An
         "effect.received=kill@1",
     ],
 )
-def test_what_is_looked_at_around_a_kill_is_what_it_is_without_one(
+def test_reads_repeated_after_a_kill_give_the_results_of_an_undisturbed_run(
     fault: str, tmp_path: Path, seen_alone: list[Mapping[str, Any]]
 ) -> None:
     """The first hit ends what the process before left open, the second is the next effect: each but the first dies."""

@@ -136,7 +136,7 @@ async def test_nobody_is_asked_about_what_is_done(store: Store, kept: Kept) -> N
     assert outside.seen == ["x"]
 
 
-async def test_who_takes_a_waiting_call_up_finds_what_was_done_meanwhile(store: Store, kept: Kept) -> None:
+async def test_a_waiting_call_taken_up_after_a_restart_is_answered_from_the_ledger(store: Store, kept: Kept) -> None:
     outside = Outside()
     tools = [outside.tool(idempotency=SHOP)]
     async with talking(store, turns(1), tools, policy=ASKED, ledger=kept.opened()) as talk:
@@ -156,7 +156,7 @@ async def test_who_takes_a_waiting_call_up_finds_what_was_done_meanwhile(store: 
     assert outside.seen == ["x"]
 
 
-async def test_who_was_asked_in_vain_does_no_harm(store: Store, kept: Kept) -> None:
+async def test_approving_two_equal_calls_runs_one_of_them(store: Store, kept: Kept) -> None:
     """Two chats wait for a person with an equal call, and both are approved."""
     outside = Outside()
     tools = [outside.tool(idempotency=SHOP)]
@@ -173,7 +173,7 @@ async def test_who_was_asked_in_vain_does_no_harm(store: Store, kept: Kept) -> N
     assert outside.seen == ["x"]
 
 
-async def test_what_is_new_is_still_asked(memory: MemoryStore) -> None:
+async def test_a_call_that_is_not_in_the_ledger_still_waits_for_approval(memory: MemoryStore) -> None:
     outside = Outside()
     ledger = EffectLedger(clock=FixedClock(START_NS))
     async with talking(memory, turns(1), [outside.tool(idempotency=ONCE)], policy=ASKED, ledger=ledger) as talk:
@@ -232,7 +232,7 @@ def done(ledger: EffectLedger, *, ttl_ns: int | None = None, now_ns: int = START
 
 
 @pytest.mark.parametrize("state", [None, *EntryState])
-async def test_what_the_ledger_knows_answers_an_attempt_without_a_receipt(
+async def test_the_ledger_answers_an_attempt_without_a_receipt(
     store: Store, kept: Kept, state: EntryState | None
 ) -> None:
     outside = Outside()
@@ -275,7 +275,7 @@ async def test_a_tool_that_can_find_out_is_asked_and_the_ledger_learns_it(store:
     assert (outside.seen, asked) == ([], ["?"])
 
 
-async def test_what_is_forgotten_by_now_is_in_doubt_and_not_repeated(store: Store, kept: Kept) -> None:
+async def test_an_attempt_whose_ledger_entry_expired_is_in_doubt_and_not_repeated(store: Store, kept: Kept) -> None:
     """The entry has ended with its time before the world was opened again."""
     outside = Outside()
     tool = outside.tool(idempotency=IdempotencyConfig(ttl=timedelta(microseconds=1)))

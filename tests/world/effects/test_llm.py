@@ -237,7 +237,7 @@ async def test_a_tool_that_the_policy_denies_is_never_offered(memory: MemoryStor
         ({"tools": []}, None, ""),
     ],
 )
-async def test_what_is_wrong_with_a_toolset_is_named(
+async def test_a_wrong_toolset_fails_the_turn_with_its_reason(
     memory: MemoryStore, change: Mapping[str, Any], code: str | None, words: str
 ) -> None:
     manifest = chat_manifest()

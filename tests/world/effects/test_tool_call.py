@@ -110,7 +110,7 @@ async def test_a_call_runs_is_recorded_and_answered(store: Store) -> None:
     assert outside.seen == ["x"]
 
 
-async def test_what_is_shown_is_redacted_and_what_the_model_reads_is_not(memory: MemoryStore) -> None:
+async def test_the_view_and_record_of_a_call_are_redacted_and_the_models_content_is_not(memory: MemoryStore) -> None:
     async with talking(memory, Script(called(bump("secret")), said("done")), [Outside().tool()]) as talk:
         await talk.say("go")
         payload = talk.receipts("tool.call")[0]["payload"]
@@ -312,7 +312,7 @@ async def test_a_first_write_may_expect_an_empty_workspace_and_another_expectati
         (WRITE, {"path": "docs", "text": "x"}),
     ],
 )
-async def test_what_a_workspace_can_not_do_is_told_to_the_model(
+async def test_a_failed_workspace_call_tells_the_model_the_path(
     memory: MemoryStore, tool: str, arguments: dict[str, Any]
 ) -> None:
     model = Script(called(("c0", WRITE, {"path": "docs/a", "text": "x"})), called(("c1", tool, arguments)), said("ok"))
@@ -617,7 +617,7 @@ BOT = Caller("bot", "acme", ("agent",), "http")
 CHIEF = Caller("ann", roles=("chief",))
 
 
-async def test_who_calls_decides_and_who_approves_has_the_role(store: Store) -> None:
+async def test_the_caller_decides_which_rule_applies_and_an_approver_needs_the_role(store: Store) -> None:
     outside = Outside()
     tools = [outside.tool()]
     async with talking(store, Script(called(bump()), said("done")), tools, policy=BY_CHIEFS) as talk:
@@ -683,7 +683,7 @@ async def test_a_rule_for_one_tenant_allows_nothing_to_another(memory: MemorySto
     assert outside.seen == []
 
 
-async def test_whoever_may_cancel_withdraws_a_call_that_only_others_may_approve(memory: MemoryStore) -> None:
+async def test_a_caller_may_cancel_a_call_that_only_others_may_approve(memory: MemoryStore) -> None:
     async with talking(memory, Script(called(bump())), [Outside().tool()], policy=BY_CHIEFS) as talk:
         await talk.say("go", caller=BOT)
         await talk.host.submit("demiurge/TurnCancelled@1", {"chat_id": "main", "request_id": 1})

@@ -94,7 +94,7 @@ async def test_a_value_of_no_fitting_size_is_not_made(memory: MemoryStore, vault
     assert vault.names() == [(ROBOT, 1)]
 
 
-async def test_what_the_vault_does_not_have_is_not_rotated(memory: MemoryStore, vault: SecretVault) -> None:
+async def test_rotating_an_unknown_alias_is_refused(memory: MemoryStore, vault: SecretVault) -> None:
     async with asking(memory, adapters(vault, memory.world_id), {}, manifest=vault_manifest()) as asker:
         assert await asker.code("vault.rotate", alias=ROBOT) == "unknown_alias"
     assert vault.names() == []
@@ -104,7 +104,7 @@ def changed(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-async def test_what_was_not_sealed_for_this_is_refused(
+async def test_a_value_not_sealed_for_this_vault_world_and_name_is_refused(
     memory: MemoryStore, vault: SecretVault, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     good, world = sealed(vault, CANARY, memory.world_id), memory.world_id

@@ -90,7 +90,7 @@ async def test_the_owner_is_who_acted_and_not_who_is_named(memory: MemoryStore) 
         assert [version["owner"] for version in cell["versions"]] == ["user"]
 
 
-async def test_what_lies_at_a_path_is_named_and_shown(memory: MemoryStore) -> None:
+async def test_read_ref_returns_the_entry_at_a_path(memory: MemoryStore) -> None:
     async with working(memory) as asker:
         await put(asker, "d/a", b"hello")
         found = await asker.payload("workspace.read_ref", **HERE, path="d/a")
@@ -244,7 +244,7 @@ async def test_a_grant_for_some_paths_publishes_changes_to_those_alone(memory: M
 
 
 @pytest.mark.parametrize("kind", ["resolve", "remove", "diff", "annotations_set"])
-async def test_what_was_interrupted_is_done_again(memory: MemoryStore, kind: str) -> None:
+async def test_an_interrupted_workspace_effect_is_done_again(memory: MemoryStore, kind: str) -> None:
     asked: dict[str, dict[str, Any]] = {
         "resolve": {},
         "remove": {"path": "a"},

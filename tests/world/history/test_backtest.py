@@ -74,7 +74,9 @@ ASKING = ToolPolicy(("look", "send"), require_approval_for_effects=(ToolEffect.E
         (ToolPolicy(), ToolPolicy(("made_up",)), {("made_up", "deny", "allow"): 1}),
     ],
 )
-def test_what_would_change(old: ToolPolicy, new: ToolPolicy, expected: dict[tuple[str, str, str], int]) -> None:
+def test_backtest_lists_the_calls_that_the_new_policy_decides_otherwise(
+    old: ToolPolicy, new: ToolPolicy, expected: dict[tuple[str, str, str], int]
+) -> None:
     world = World(old)
     done = backtest(world.answers([["look", "send"], ["look", "made_up"]]), world.get, new)
     assert {(c.tool, c.recorded, c.would_be): c.count for c in done.changes} == expected
@@ -82,7 +84,7 @@ def test_what_would_change(old: ToolPolicy, new: ToolPolicy, expected: dict[tupl
     assert sum(done.decided.values()) == 4
 
 
-def test_what_is_kept_does_not_grow_with_the_calls() -> None:
+def test_a_backtest_keeps_a_bounded_number_of_example_calls() -> None:
     world = World(ToolPolicy(("look",)))
     several = 5000
     done = backtest(world.answers([["look"]] * several), world.get, ToolPolicy(), shown=3)

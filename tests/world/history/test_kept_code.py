@@ -123,7 +123,7 @@ def test_a_value_that_is_no_module_with_a_reducer_cannot_be_run(text: bytes) -> 
     assert set(sys.modules) == before
 
 
-def test_what_the_app_and_the_system_keep_can_be_run() -> None:
+def test_kept_sources_of_the_app_and_system_reducers_can_be_run() -> None:
     for reducer in (app().reducers[CHAT], workspace_reducer()):
         assert kept_reducer(reducer.source).reduce.__name__ == reducer.reduce.__name__ == "reduce"
 
@@ -146,7 +146,7 @@ async def test_only_what_may_be_run_is_run(memory: MemoryStore, tmp_path: Path) 
     assert not left.exists()
 
 
-async def test_what_the_code_at_hand_computes_needs_no_other(memory: MemoryStore) -> None:
+async def test_a_history_that_the_current_code_reproduces_needs_no_kept_code(memory: MemoryStore) -> None:
     await poked(memory, world("same"), "a")
     other = source("same") + b"\n# a comment\n"
 

@@ -385,7 +385,7 @@ def test_a_fault_at_a_point_of_a_chat_loses_and_doubles_nothing(point: str) -> N
     assert in_memory([*lived, Life(actions=TALK)], ChatMachine) or point == "outbox.before_delivery"
 
 
-async def test_what_was_withdrawn_is_not_begun_by_who_missed_that_it_was(store: Store) -> None:
+async def test_a_cancelled_effect_is_not_begun_if_the_write_of_the_cancellation_seemed_to_fail(store: Store) -> None:
     """What is in memory after a write that seemed to fail may be older than what is durable."""
     async with running(store, small_manifest(), [], perform=False) as host:
         await host.submit("ex/Ev@1", poke("ask:x"))
@@ -400,7 +400,9 @@ async def test_what_was_withdrawn_is_not_begun_by_who_missed_that_it_was(store: 
 
 
 @pytest.mark.parametrize("turns", range(4))
-async def test_what_is_being_withdrawn_is_not_begun_by_who_comes_meanwhile(store: Store, turns: int) -> None:
+async def test_an_effect_being_cancelled_is_not_begun_by_an_event_that_arrives_meanwhile(
+    store: Store, turns: int
+) -> None:
     async with running(store, small_manifest(), [], perform=False) as host:
         await host.submit("ex/Ev@1", poke("ask:x,y"))
     echo = Echo()
@@ -418,7 +420,7 @@ async def test_what_is_being_withdrawn_is_not_begun_by_who_comes_meanwhile(store
 
 
 @pytest.mark.parametrize("point", ["effect.before_attempt", "unit.acknowledged"])
-async def test_what_could_not_be_taken_up_is_taken_up_later(
+async def test_an_effect_that_could_not_be_resumed_is_resumed_later(
     store: Store, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither when a process begins nor after a fault."""

@@ -105,7 +105,7 @@ class TestProofs:
         with pytest.raises(NotFound):
             prove(memory, size + 1, sealed(memory, size))
 
-    async def test_what_was_changed_in_a_proof_shows(self, memory: MemoryStore) -> None:
+    async def test_a_changed_proof_does_not_hold(self, memory: MemoryStore) -> None:
         await filled(memory)
         proof = prove(memory, 3)
         for changed in (

@@ -201,7 +201,7 @@ async def test_an_effect_is_attempted_performed_and_received(store: Store) -> No
         (Unavailable("The line is down.", code="line_down"), "error:line_down"),
     ],
 )
-async def test_whatever_an_adapter_answers_becomes_a_receipt(store: Store, answer: Any, told: str) -> None:
+async def test_every_answer_or_exception_of_an_adapter_becomes_a_receipt(store: Store, answer: Any, told: str) -> None:
     async with running(store, small_manifest(), [Echo({"x": answer})]) as host:
         await say(host, "ask:x")
         await host.settle()

@@ -537,7 +537,7 @@ def test_an_open_plan_is_governed_by_the_policy_in_force_when_it_asks() -> None:
 # -- cost -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_step_records_does_not_grow_with_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_records_of_a_step_do_not_grow_with_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts, not times: the items of a long list are neither looked at nor encoded again."""
     looked = 0
     real = Vector.__iter__

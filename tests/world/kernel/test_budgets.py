@@ -66,7 +66,7 @@ def test_a_units_budget_is_for_all_its_runs_and_days() -> None:
     assert [code for code, _ in (line.split(":", 1) for line in world.log)].count("budget_exceeded") == 3
 
 
-def test_what_follows_from_a_receipt_belongs_to_the_same_run() -> None:
+def test_a_step_caused_by_a_receipt_belongs_to_the_same_run() -> None:
     world = run(max_tool_calls=1)
     world.tell(calls=[BUMP])
     [intent] = world.a.intents
@@ -194,7 +194,7 @@ def test_after_an_answer_of_unknown_cost_no_more_is_spent() -> None:
     assert "nobody knows what an earlier answer cost" in world.log[-1]
 
 
-def test_what_a_tool_says_that_it_used_counts() -> None:
+def test_usage_that_a_tool_reports_counts_against_the_budget() -> None:
     world = unit(max_total_tokens=100)
     world.tell(calls=[BUMP])
     result = called()
@@ -208,7 +208,7 @@ def test_what_a_tool_says_that_it_used_counts() -> None:
 # -- time -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_would_begin_after_a_runs_deadline_is_denied() -> None:
+def test_a_call_that_would_begin_after_the_deadline_of_its_run_is_denied() -> None:
     world = run(max_wall_ms=1500)
     world.tell(calls=[BUMP, ASKED])
     first, asked = world.a.intents
@@ -257,7 +257,7 @@ def test_a_share_is_reserved_when_its_event_goes_and_settled_when_its_run_is_ove
     assert world.a.state.runs == {}
 
 
-def test_what_a_child_did_not_use_is_back_with_its_parent() -> None:
+def test_a_parent_run_gets_back_the_budget_that_its_child_did_not_use() -> None:
     world = run(max_tool_calls=3)
     world.tell(notes=[note("nothing", tool_calls=2)], calls=[ASKED])
     [mine] = world.a.state.runs.values()
@@ -345,7 +345,7 @@ def test_a_plan_lends_too_and_fails_when_there_is_not_enough() -> None:
         assert ended.body.get("code") == (None if sent else "budget_exceeded")
 
 
-def test_what_a_grandchild_leaves_comes_back_all_the_way() -> None:
+def test_a_run_gets_back_the_budget_that_its_grandchild_did_not_use() -> None:
     world = run(max_tool_calls=3)
     world.tell(notes=[note("pass", tool_calls=2)], calls=[ASKED])
     world.deliver()
@@ -359,7 +359,7 @@ def test_what_a_grandchild_leaves_comes_back_all_the_way() -> None:
 
 
 @pytest.mark.parametrize("sent", [note("reply", tool_calls=1), {"text": "reply"}])
-def test_what_comes_back_from_another_unit_belongs_to_the_run_that_sent(sent: dict[str, Any]) -> None:
+def test_a_reply_from_another_unit_belongs_to_the_run_that_sent_the_message(sent: dict[str, Any]) -> None:
     world = run(max_tool_calls=3)
     world.tell(notes=[sent], calls=[ASKED])
     [mine] = world.a.state.runs.values()
@@ -368,7 +368,7 @@ def test_what_comes_back_from_another_unit_belongs_to_the_run_that_sent(sent: di
     assert list(world.a.state.runs) == [mine.id]
 
 
-def test_what_comes_back_to_a_run_that_is_not_bounded_is_not_bounded() -> None:
+def test_a_reply_to_an_unbounded_run_is_unbounded() -> None:
     world = Units(spending())
     world.tell(notes=[note("reply", tool_calls=1)])
     world.deliver_all()
@@ -376,7 +376,7 @@ def test_what_comes_back_to_a_run_that_is_not_bounded_is_not_bounded() -> None:
     assert world.a.state.runs == {}
 
 
-def test_what_comes_back_when_its_run_is_over_has_nothing() -> None:
+def test_a_reply_to_a_run_that_is_over_has_no_budget() -> None:
     world = run(max_tool_calls=3)
     world.tell(notes=[{"text": "reply"}])
     assert world.a.state.runs == {}
@@ -408,7 +408,7 @@ def test_a_settlement_that_nobody_lent_for_changes_nothing() -> None:
 # -- what was before --------------------------------------------------------------------------------------------------
 
 
-def test_where_nothing_is_bounded_nothing_is_counted_and_records_are_as_they_were() -> None:
+def test_records_of_a_world_without_budgets_hold_no_budget_fields() -> None:
     world = Units(spending())
     world.tell(calls=[BUMP, ASKED], think=[5], notes=[{"text": "call"}])
     world.deliver()

@@ -90,7 +90,7 @@ def test_a_module_without_a_variant_for_a_failed_step_is_not_told() -> None:
 
 
 @pytest.mark.parametrize("what", ["break", "wrong"])
-def test_what_a_module_does_about_a_failed_step_belongs_to_the_run_of_the_event(what: str) -> None:
+def test_the_reaction_of_a_module_to_a_failed_step_belongs_to_the_run_of_the_event(what: str) -> None:
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         is_told = event["$tag"] == "StepFailed"
         return Step(set={"n": 1}, effects=[timer(7)]) if is_told else breaks(state, event, context)

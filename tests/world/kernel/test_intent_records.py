@@ -190,7 +190,7 @@ def test_an_effect_of_a_reducer_is_identified_by_all_that_led_to_it() -> None:
         (EffectRequest("timer.set", {"deliver_at_ns": "soon"}), "effect_params_invalid"),
     ],
 )
-def test_what_a_reducer_does_about_a_denial_belongs_to_the_run_of_what_was_denied(
+def test_the_reaction_of_a_reducer_to_a_denial_belongs_to_the_run_of_the_denied_effect(
     request_: EffectRequest, code: str
 ) -> None:
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:

@@ -87,7 +87,7 @@ def test_equal_effects_of_two_steps_are_two() -> None:
     assert elsewhere.intents[0].id != unit.intents[0].id
 
 
-def test_what_came_of_a_kind_without_a_type_of_its_own_is_in_canonical_bytes() -> None:
+def test_the_payload_of_a_kind_without_its_own_event_type_is_canonical_bytes() -> None:
     unit = Kernel(requesting(wants(lambda what: [own(what, "k")])))
     unit.poke("hi")
     unit.receipt(unit.intents[0], echoed("hi"))
@@ -161,7 +161,7 @@ def test_parameters_that_break_the_effects_schema_are_a_denial() -> None:
         (EffectRequest("timer.set", {}, cast(str, 7)), "effects[0].key: is a text"),
     ],
 )
-def test_what_the_module_does_not_declare_makes_the_step_fail(request_: Any, message: str) -> None:
+def test_a_step_that_requests_an_undeclared_effect_or_grant_fails(request_: Any, message: str) -> None:
     effects = [*ALLOWED, {"kind": "ex.own", "cap": "echo"}]
     unit = Kernel(requesting(lambda state, event, context: Step(set={"n": 1}, effects=[request_]), effects=effects))
     unit.poke("go")
@@ -305,7 +305,7 @@ def test_a_unit_that_is_kept_and_loaded_at_any_time_does_the_same(moves: list[tu
 
 
 @pytest.mark.parametrize("fault", [SystemExit(3), GeneratorExit(), BaseException(), MemoryError(), RecursionError()])
-def test_whatever_a_reducer_raises_is_an_outcome(fault: BaseException) -> None:
+def test_every_exception_of_a_reducer_is_recorded_as_a_failed_step(fault: BaseException) -> None:
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
         raise fault
 

@@ -103,7 +103,7 @@ def test_a_plan_that_fails_is_recorded_and_its_module_hears_all_of_it() -> None:
     assert unit.of("step")[-1].cause == ended.unit_seq
 
 
-def test_what_a_module_does_about_a_failed_plan_belongs_to_the_run_of_the_plan() -> None:
+def test_the_reaction_of_a_module_to_a_failed_plan_belongs_to_the_run_of_the_plan() -> None:
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
         if event["$tag"] == "Poke":
             return Step(set={"n": 1}, events=[ASK])
@@ -154,7 +154,7 @@ def test_a_fault_of_the_program_in_a_plan_ends_it_by_its_class_alone(
     assert ended.cause == unit.of("event")[1].unit_seq
 
 
-def test_what_a_plan_does_after_it_has_heard_an_event_is_caused_by_that_event() -> None:
+def test_a_plan_step_after_an_awaited_event_is_caused_by_that_event() -> None:
     waiting = {"id": "w", "op": "await_event", "event": "ex/Told@1", "where": True, "bind": {"as": "e"}}
     unit = Kernel(small_manifest([plan([waiting, raising("say", "heard", "d")], [edge("w", "say")])]))
     unit.poke("ask:x")

@@ -65,7 +65,7 @@ def test_an_effect_is_told_what_is_left_to_its_run_and_when_that_is_over() -> No
     ]
 
 
-def test_what_open_requests_may_take_does_not_stop_a_tool() -> None:
+def test_tokens_reserved_for_open_model_requests_do_not_stop_a_tool_call() -> None:
     world = unit(max_total_tokens=100)
     world.tell(think=[50, 40])
     world.answer(A, world.a.intents[0], thought(70, 0))
@@ -135,7 +135,7 @@ def test_a_message_of_a_run_that_is_bounded_no_more_says_its_run_alone() -> None
     assert sent.cause == {"unit": str(A), "seq": world.a.of("event")[-1].unit_seq, "index": 0, "run": mine}
 
 
-def test_what_a_run_used_is_settled_by_a_message_to_who_lent() -> None:
+def test_a_run_settles_its_use_by_a_message_to_the_run_that_lent_the_budget() -> None:
     world = run(max_tool_calls=3)
     world.tell(notes=[{"text": "call", "budget": {"max_tool_calls": 2}}])
     [lent] = world.a.state.runs[0].lent

@@ -171,7 +171,7 @@ def test_the_answer_to_a_request_of_a_call_that_is_over_is_recorded_and_given_on
     assert not unit.state.is_open
 
 
-def test_what_a_call_asks_for_belongs_to_the_run_of_the_call() -> None:
+def test_an_effect_requested_by_a_tool_belongs_to_the_run_of_its_call() -> None:
     unit, parent = calls(BUMP, budgets=Budgets(run=Allowance(max_tool_calls=1)))
     asks(unit, parent)
     _, made = unit.intents

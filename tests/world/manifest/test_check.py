@@ -676,7 +676,7 @@ def test_a_bad_step_or_edge_hides_nothing_else(steps: list[Any], edges: list[Any
     assert len(found) == len(set(found))
 
 
-def test_what_a_bad_step_may_set_is_not_missed() -> None:
+def test_a_variable_of_an_unreadable_step_is_not_reported_as_missing() -> None:
     assert told_at({"id": "a", "op": "asign", "expr": 1, "bind": {"as": "x"}}, assign("b", ref("@var:x"))) == [
         "steps[0].op"
     ]
@@ -713,7 +713,7 @@ def test_a_bad_rule_hides_no_rule_that_matches_nothing() -> None:
         (ref("@plan.input"), "params", "has a field room, which is not wanted"),
     ],
 )
-def test_what_an_effect_is_asked_with_is_held_against_its_schema(params: Any, path: str, told: str) -> None:
+def test_the_params_of_an_effect_are_checked_against_its_schema(params: Any, path: str, told: str) -> None:
     step = {**emitting("go", "h", "x"), "params": params}
     found = wrong(**in_plan(step))
     at = [p for p in found if p.path == f"steps[0].{path}"]
@@ -746,7 +746,7 @@ def test_a_constant_that_can_never_be_of_the_type_is_told(kind: str, constant: A
     assert found == told_anyway + ([] if fits else [("extra", f"is a constant that is no {kind}")])
 
 
-def test_what_a_plan_tells_is_held_against_the_schema_of_the_event() -> None:
+def test_an_event_that_a_plan_raises_is_checked_against_its_schema() -> None:
     value = {"variant": {"tag": "Told", "value": {"record": {"room": "a", "status": True}}}}
     step = {"id": "tell", "op": "raise_event", "event": "ex/Ev@1", "value": value}
     found = [(p.path.removeprefix("steps[0].value.variant."), p.wrong) for p in wrong(**in_plan(step))]
@@ -814,7 +814,7 @@ def _replaced(draw: st.DrawFn, value: Any, depth: int = 0) -> Any:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(spoiled())
-def test_whatever_is_written_is_sound_or_told(parts: tuple[list[Any], Any]) -> None:
+def test_a_spoiled_manifest_is_sound_or_its_problems_are_reported(parts: tuple[list[Any], Any]) -> None:
     definitions, root = parts
     root = {**root, "$kind": "manifest"} if isinstance(root, dict) else {"$kind": "manifest"}
     found = problems(Folder.of(definitions, root))

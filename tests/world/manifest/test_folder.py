@@ -64,7 +64,7 @@ def test_sections_of_the_root_may_have_files_of_their_own(tmp_path: Path) -> Non
     assert root["settings"] == {"x": 1, "y": 2}
 
 
-def test_what_there_can_be_only_one_of_is_not_set_twice(tmp_path: Path) -> None:
+def test_a_setting_policy_or_default_set_twice_is_reported(tmp_path: Path) -> None:
     policy = {"$kind": "defpolicy", "name": "ex/p@1", "rules": []}
     root = {
         "$kind": "manifest",

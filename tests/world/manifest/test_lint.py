@@ -33,7 +33,7 @@ def names(source: str) -> list[str]:
         ("import asyncio\nasyncio.run(None)", "asyncio.run"),
     ],
 )
-def test_what_may_differ_at_a_replay_is_named(source: str, found: str) -> None:
+def test_the_lint_names_calls_that_may_differ_in_a_replay(source: str, found: str) -> None:
     assert names(source) == [found]
 
 
@@ -54,7 +54,7 @@ def test_what_may_differ_at_a_replay_is_named(source: str, found: str) -> None:
         "this is no Python",
     ],
 )
-def test_what_is_the_same_at_every_replay_is_not(source: str) -> None:
+def test_the_lint_does_not_name_calls_that_are_equal_in_every_replay(source: str) -> None:
     assert names(source) == []
 
 

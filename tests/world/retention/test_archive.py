@@ -97,7 +97,7 @@ async def test_an_event_that_was_archived_is_not_taken_twice(store: SqliteStore)
     assert store.length() == length
 
 
-async def test_what_goes_on_from_a_snapshot_needs_no_archive(store: SqliteStore) -> None:
+async def test_a_unit_that_starts_from_a_snapshot_needs_no_archive(store: SqliteStore) -> None:
     await poked(store, 6, tail_bytes=1)
     await poked(store, 2, room="b")
     snapshot = store.latest_snapshot(str(A))

@@ -77,7 +77,7 @@ async def test_a_blob_that_steps_have_read_is_erased_and_the_unit_goes_on(data: 
     assert (await replayed(store))[A] == 4, "its own step and the one after, up to the snapshot"
 
 
-async def test_it_is_recorded_who_wanted_it_and_why(memory: MemoryStore) -> None:
+async def test_an_erasure_records_its_actor_and_reason(memory: MemoryStore) -> None:
     ref = memory.put_blob(SECRET)
     erased(memory, ref, why="GDPR, request 17")
     (record,) = [record for record in stored(memory) if record.kind == "erased"]
@@ -90,7 +90,7 @@ async def test_it_is_recorded_who_wanted_it_and_why(memory: MemoryStore) -> None
     assert verify(memory).ok
 
 
-async def test_what_records_name_counts_as_erased_and_what_nobody_names_does_not(memory: MemoryStore) -> None:
+async def test_verify_counts_an_erased_blob_only_if_records_name_it(memory: MemoryStore) -> None:
     async with talking(memory, Script(said("Hello."))) as talk:
         await talk.say("my secret words")
         message = talk.state["messages"][0]["message_ref"]
@@ -137,7 +137,7 @@ async def test_several_gaps_are_counted_and_what_lies_between_them_is_checked(me
     assert set(unchecked) == {A}
 
 
-async def test_it_outlives_a_collection_of_garbage(store: Store) -> None:
+async def test_an_erasure_outlives_a_garbage_collection(store: Store) -> None:
     ref = store.put_blob(SECRET)
     log = await told(store, ref, *map(str, range(40)), tail_bytes=300)
     erased(store, ref)
@@ -166,7 +166,7 @@ async def test_erasing_it_twice_is_said_once(memory: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize(("ref", "why"), [("nonsense", "x"), (ref_of(b"x"), ""), (ref_of(b"x"), "x" * 2001)])
-async def test_what_makes_no_sense_is_refused(ref: str, why: str, memory: MemoryStore) -> None:
+async def test_an_erasure_with_an_invalid_ref_or_reason_is_refused(ref: str, why: str, memory: MemoryStore) -> None:
     memory.put_blob(b"x")
     with pytest.raises(InvalidValue):
         erased(memory, ref, why=why)
@@ -179,7 +179,7 @@ async def test_a_blob_that_is_not_there_is_not_found(memory: MemoryStore) -> Non
     assert caught.value.code == "not_found"
 
 
-async def test_what_the_world_can_not_do_without_stays(memory: MemoryStore) -> None:
+async def test_a_manifest_source_or_snapshot_in_use_is_not_erased(memory: MemoryStore) -> None:
     await told(memory, *map(str, range(40)), tail_bytes=300)
     current, snapshot = manifest(), memory.latest_snapshot(str(A))
     assert snapshot is not None
@@ -236,7 +236,7 @@ async def test_the_past_can_be_forked_and_what_can_t_be_known_of_it_comes_as_rec
     assert erased(target, other).unchecked == (str(A),), "more can be erased in it"
 
 
-async def test_what_came_as_records_does_nothing_when_the_blob_is_there_again(memory: MemoryStore) -> None:
+async def test_a_unit_forked_as_records_stays_closed_when_its_erased_blob_returns(memory: MemoryStore) -> None:
     """What was open in it may be done in the world that it was in."""
     await told(memory, "one")
     async with running(memory, echoing(), [Echo()], perform=False, tail_bytes=1 << 20) as host:
@@ -404,7 +404,7 @@ async def test_one_that_is_cut_short_has_not_begun_or_is_finished_by_the_next(
         assert verify(store).problem is None
 
 
-async def test_who_reads_it_while_it_is_erased_can_be_loaded_afterwards(
+async def test_a_unit_that_reads_a_blob_during_its_erasure_can_be_loaded_afterwards(
     memory: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = memory.put_blob(SECRET)

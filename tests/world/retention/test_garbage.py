@@ -128,7 +128,7 @@ class TestWindow:
         return MemoryStore("world_1", clock), clock
 
     @pytest.mark.parametrize(("keep_s", "age_s", "stays"), [(KEEP_S, KEEP_S - 9, True), (KEEP_S, KEEP_S + 9, False)])
-    def test_what_was_put_lately_stays(self, keep_s: int, age_s: int, stays: bool) -> None:
+    def test_a_blob_put_within_the_retention_time_stays(self, keep_s: int, age_s: int, stays: bool) -> None:
         store, clock = self.store()
         ref = store.put_blob(b"its event comes next")
         collect(store, now_s=clock.now_ns() // 10**9 + age_s, keep_s=keep_s)
@@ -148,7 +148,7 @@ class TestWindow:
         collect(store, now_s=clock.now_ns() // 10**9 + 60)
         assert store.has_blob(ref)
 
-    def test_what_something_young_names_is_old_and_stays(self) -> None:
+    def test_an_old_blob_that_a_young_blob_names_stays(self) -> None:
         store, clock = self.store()
         old = store.put_blob(b"an old file")
         folder = store.put_blob(cbor.encode({"entries": [{"hash": old}]}))

@@ -66,7 +66,7 @@ def test_a_quick_look_misses_nothing_that_a_thorough_one_finds(text: str, before
         ("yes", "yes", True),
     ],
 )
-def test_who_says_three_words_in_a_row_or_a_telling_one_quotes(text: str, other: str, quoted: bool) -> None:
+def test_three_equal_words_in_a_row_or_one_rare_word_count_as_a_quote(text: str, other: str, quoted: bool) -> None:
     assert of(text).quoted_in(other) is quoted
 
 
@@ -87,7 +87,7 @@ def test_the_beginning_of_a_long_message_is_a_title_of_it() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x89PNG\r\n\x1a\n\xff\x00", b"{}", b"null", b""])
-def test_what_says_nothing_is_copied_and_quoted_nowhere(data: bytes) -> None:
+def test_a_message_without_words_is_copied_and_quoted_nowhere(data: bytes) -> None:
     words = ErasedWords.of(data)
     assert not words.texts
     assert not words.copied_in(data)

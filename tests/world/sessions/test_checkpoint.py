@@ -71,7 +71,7 @@ def contents(session: Session) -> dict[type[Any], tuple[Any, ...]]:
 
 
 @given(st.lists(st.lists(st.integers(0, 999), max_size=120), min_size=1, max_size=5))
-def test_what_is_read_is_what_was_written_however_often_it_is_done(rounds: list[list[int]]) -> None:
+def test_a_checkpoint_reads_back_after_any_number_of_rounds(rounds: list[list[int]]) -> None:
     blobs = Blobs()
     session = blobs.session()
     pieces: Pieces = {}
@@ -100,7 +100,7 @@ def test_a_checkpoint_costs_what_is_new() -> None:
     assert max(sizes[1:]) < 2 * min(sizes[1:])
 
 
-def test_what_a_call_leaves_in_the_log() -> None:
+def test_the_log_entry_of_a_call_holds_its_error_code_and_no_values() -> None:
     done, failed, strange = call(1), call(2, "timeout"), call(3, "gave_up")
     assert (done.result.success, done.error_code, done.name, done.call_id) == (True, None, "tool", "c1")
     assert (failed.result.success, failed.error_code) == (False, ToolErrorCode.TIMEOUT)

@@ -224,7 +224,7 @@ async def test_sessions_that_leave_memory_come_back_as_they_were(
     assert len(records.seen) > read, "the first one has left"
 
 
-async def test_what_is_done_to_a_copy_stays_there(memory: MemoryStore) -> None:
+async def test_an_event_on_a_copy_of_a_session_stays_in_the_copy(memory: MemoryStore) -> None:
     async with talking(memory, called(sale("c1")), said("ok")) as talk:
         await talk.say("go")
     sessions = Sessions(StoredRecords(memory), codec_of(TOOLS))
@@ -232,7 +232,7 @@ async def test_what_is_done_to_a_copy_stays_there(memory: MemoryStore) -> None:
     assert sessions.of(MAIN)[Till].latest() == Till({"bolt": 1})
 
 
-async def test_what_was_refused_has_a_receipt_and_is_in_the_log(memory: MemoryStore) -> None:
+async def test_a_refused_call_is_in_the_log_of_the_session(memory: MemoryStore) -> None:
     async with talking(memory, called(("c1", "unheard_of", {})), said("sorry")) as talk:
         await talk.say("go")
     [entry] = session(memory)[ToolInvoked].all()

@@ -118,7 +118,7 @@ def test_one_who_saw_an_effect_elsewhere_is_told_once_that_it_has_ended_here() -
         assert again.take() == fresh.take() == []
 
 
-def test_what_is_too_long_is_shown_to_a_point_and_then_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overlong_stream_is_shown_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LONGEST", bounds.EVENT + 10)
     shown = silent()
     with shown.watch(A) as watcher:

@@ -46,7 +46,7 @@ def test_a_frame_can_be_sent_whatever_a_provider_put_into_it() -> None:
     assert frame_to_json(frame(Status("tool_use", "\udc00")))["label"] == "?"
 
 
-def test_what_was_seen_is_the_last_frame_of_each_intent_that_is_not_over() -> None:
+def test_places_of_returns_the_last_frame_of_each_open_intent() -> None:
     seen = [
         frame(Began("k"), attempt=0, offset=0),
         frame(TextDelta("void"), attempt=0, offset=1),

@@ -65,7 +65,7 @@ def test_a_secret_with_something_else_between_its_pieces_is_never_shown() -> Non
     assert Status("tool_use", f"with {MASK}") in shown
 
 
-def test_what_waits_is_shown_at_the_end() -> None:
+def test_held_back_text_is_shown_at_the_end() -> None:
     masked, shown = masking()
     with masked:
         masked.see(TextDelta("sk-"))
