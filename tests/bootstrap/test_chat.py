@@ -10,6 +10,8 @@ import pytest
 from tests.provider import Provider, serving
 
 from demiurge import World
+from demiurge.errors import InvalidValue, NotFound
+from demiurge.values.caller import Caller
 from demiurge.values.clock import FixedClock
 
 
@@ -112,3 +114,33 @@ async def test_a_turn_whose_approval_nobody_gave_goes_on_when_the_chat_does(
         before = await world.chat().reply(1)
     assert (before.status, before.text) == ("done", "Nobody allowed it.")
     assert [call.error_code for call in before.tool_calls] == ["approval_expired"]
+
+
+async def test_a_chat_is_renamed_also_while_its_turn_goes_on(tmp_path: Path, provider: Provider) -> None:
+    provider.say(Provider.answer(Provider.text("Yes."), held=True))
+    async with opened(tmp_path / "w", provider) as world:
+        chat = world.chat()
+        sending = asyncio.create_task(chat.send("Are you there?"))
+        await asyncio.to_thread(provider.asked.wait)
+        await world.acting_as(Caller("user:ada", roles=("agent",), transport="test")).chat().rename("Workshop")
+        provider.let_go.set()
+        assert (await sending).text == "Yes."
+        standing = await chat.standing()
+        assert standing is not None
+        assert standing.title == "Workshop"
+        renamed = [r for r in world.journal.views(chat.unit) if "ChatRenamed" in str(r["body"])]
+        assert [record["caller"]["actor"] for record in renamed] == ["user:ada"]
+        assert (await world.replay())["ok"]
+
+
+async def test_a_title_that_no_chat_can_have_is_refused(tmp_path: Path, provider: Provider) -> None:
+    async with opened(tmp_path / "w", provider) as world:
+        await world.chat().create("Shop")
+        for title in ("", " ", "x" * 501):
+            with pytest.raises(InvalidValue, match="title"):
+                await world.chat().rename(title)
+        with pytest.raises(NotFound, match="demiurge chat ls"):
+            await world.chat("none").rename("Title")
+        standing = await world.chat().standing()
+        assert standing is not None
+        assert standing.title == "Shop"

@@ -93,6 +93,16 @@ def test_the_chat_survives_and_the_model_sees_the_earlier_turns(demiurge: Any, p
     assert (listed["chat_id"], listed["messages"], listed["status"]) == ("main", 4, "done")
 
 
+def test_a_chat_gets_another_title(demiurge: Any, provider: Any) -> None:
+    provider.say(provider.answer(provider.text("Hello Ada.")))
+    demiurge("chat", "-m", "I am Ada.")
+    assert "is now called Ada's chat." in demiurge("chat", "rename", "main", "Ada's chat").out
+    [listed] = demiurge("chat", "ls", "--json").document["chats"]
+    assert listed["title"] == "Ada's chat"
+    unknown = demiurge("chat", "rename", "none", "Title")
+    assert (unknown.status, "There is no chat none" in unknown.err) == (1, True)
+
+
 def test_lines_from_a_pipe_are_turns(demiurge: Any, provider: Any) -> None:
     provider.say(provider.answer(provider.text("One.")), provider.answer(provider.text("Two.")))
     done = demiurge("chat", stdin=b"first\n\nsecond\n")

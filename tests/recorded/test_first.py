@@ -141,6 +141,17 @@ async def test_a_recorded_chat_goes_on(recording: Recording, chat: str) -> None:
         assert (await world.replay())["ok"]
 
 
+async def test_a_recorded_chat_is_renamed_and_replays(recording: Recording) -> None:
+    async with desk(recording) as world:
+        chat = world.chat("main")
+        before = await chat.messages()
+        await chat.rename("Of the first days")
+        standing = await chat.standing()
+        assert standing is not None
+        assert (standing.title, await chat.messages()) == ("Of the first days", before)
+        assert (await world.replay())["ok"]
+
+
 async def test_the_model_is_told_what_was_said_before(recording: Recording, provider: Provider) -> None:
     async with desk(recording) as world:
         await world.chat("main").send("And now?")

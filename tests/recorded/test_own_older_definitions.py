@@ -87,6 +87,8 @@ async def test_a_field_that_older_definitions_lack_is_refused_by_name(older: Any
         assert "own_max_tokens" in limited.value.message
         with pytest.raises(InvalidValue, match="demiurge/ChatTools@1") as narrowed:
             await chat.use_tools([CLOCK])
-        assert {limited.value.code, narrowed.value.code} == {"older_definitions"}
+        with pytest.raises(InvalidValue, match="demiurge/ChatRenamed@1") as renamed:
+            await chat.rename("Title")
+        assert {limited.value.code, narrowed.value.code, renamed.value.code} == {"older_definitions"}
         assert await chat.state() is None, "nothing was made"
     assert provider.seen == []

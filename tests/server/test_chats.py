@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.server.conftest import Served
+from tests.wire.test_attachments import PNG
 
 
 async def test_a_message_is_answered(served: Served) -> None:
@@ -140,3 +142,78 @@ async def test_only_who_may_stop_a_turn_is_told_that_none_is_open(served: Served
     user = await served.client()
     missing = await user.post("/api/chats/nobody/cancel")
     assert (missing.status_code, missing.json()["code"]) == (404, "chat_unknown")
+
+
+async def test_chats_are_listed_by_when_something_happened_in_them_last(served: Served) -> None:
+    user = await served.client()
+    for chat_id in ("a", "b", "c"):
+        await user.post("/api/chats", json={"chat_id": chat_id})
+    served.provider.say(served.provider.answer(served.provider.text("Good day.")))
+    await user.post("/api/chats/a/messages", json={"text": "Hello", "wait": True})
+    listed = (await user.get("/api/chats")).json()["chats"]
+    assert [chat["chat_id"] for chat in listed] == ["a", "c", "b"]
+    newest = (await user.get("/api/chats", params={"limit": 1})).json()["chats"]
+    assert [chat["chat_id"] for chat in newest] == ["a"]
+
+
+async def test_a_chat_gets_another_title(served: Served) -> None:
+    user, viewer = await served.client(), await served.client("viewer")
+    await user.post("/api/chats", json={"chat_id": "c1", "title": "Shop"})
+    renamed = await user.patch("/api/chats/c1", json={"title": " Workshop "})
+    assert (renamed.status_code, renamed.json()["title"]) == (200, "Workshop")
+    assert (await viewer.get("/api/chats/c1")).json()["title"] == "Workshop"
+    refused = [
+        (await user.patch("/api/chats/none", json={"title": "x"})).status_code,
+        (await user.patch("/api/chats/c1", json={"title": "  "})).status_code,
+        (await user.patch("/api/chats/c1", json={"title": "x" * 501})).status_code,
+        (await viewer.patch("/api/chats/c1", json={"title": "x"})).status_code,
+    ]
+    assert refused == [404, 422, 422, 403]
+    assert (await user.get("/api/chats/c1")).json()["title"] == "Workshop"
+
+
+async def test_a_message_takes_images_that_were_stored_before(served: Served) -> None:
+    served.provider.say(served.provider.answer(served.provider.text("A dot.")))
+    agent = await served.client("agent")
+    stored = (await agent.post("/api/blob", content=PNG)).json()["hash"]
+    attached = {"mime": "image/png", "bytes_ref": stored}
+    sent = await agent.post("/api/chats/c1/messages", json={"attachments": [attached], "wait": True})
+    assert (sent.status_code, sent.json()["status"]) == (202, "done"), sent.text
+    [question, _] = (await agent.get("/api/chats/c1/messages")).json()["messages"]
+    assert (question["text"], question["attachments"]) == ("", [{"type": "image", **attached}])
+    assert "data:image/png;base64" in str(served.provider.seen[-1])
+    shown = await agent.get(f"/api/blob/{stored}")
+    assert (shown.content, shown.headers["content-type"]) == (PNG, "image/png")
+    viewer = await served.client("viewer")
+    [question, _] = (await viewer.get("/api/chats/c1/messages")).json()["messages"]
+    assert question["attachments"] == [{"type": "image"}]
+    assert (await viewer.get(f"/api/blob/{stored}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("mime", "data", "code"),
+    [
+        ("image/jpeg", PNG, "bad_attachment"),
+        ("image/png", b"no image", "bad_attachment"),
+        ("text/html", b"<b>", "bad_attachment"),
+    ],
+)
+async def test_bytes_that_are_not_the_image_they_are_said_to_be_are_refused(
+    served: Served, mime: str, data: bytes, code: str
+) -> None:
+    user = await served.client()
+    stored = (await user.post("/api/blob", content=data)).json()["hash"]
+    body = {"text": "Look", "attachments": [{"mime": mime, "bytes_ref": stored}]}
+    sent = await user.post("/api/chats/c1/messages", json=body)
+    assert (sent.status_code, sent.json()["code"]) == (422, code)
+    assert served.provider.seen == []
+
+
+async def test_a_message_with_nothing_in_it_and_one_with_an_unknown_blob_are_refused(served: Served) -> None:
+    user = await served.client()
+    empty = await user.post("/api/chats/c1/messages", json={})
+    assert (empty.status_code, empty.json()["code"]) == (422, "bad_message")
+    body = {"text": "Look", "attachments": [{"mime": "image/png", "bytes_ref": "sha256:" + "0" * 64}]}
+    unknown = await user.post("/api/chats/c1/messages", json=body)
+    assert unknown.status_code == 404, unknown.text
+    assert served.provider.seen == []

@@ -29,10 +29,37 @@ async def test_a_waiting_call_says_its_chat_effect_rule_and_times(served: Served
     assert (await user.get("/api/chats/c1/turns/1")).json()["status"] == "awaiting_approval"
 
 
-async def test_a_viewer_is_told_that_words_take_another_role(served: Served) -> None:
-    served.provider.say(served.provider.answer(served.provider.text("Good day.")))
+async def test_a_viewer_reads_the_words_of_a_chat_without_what_redaction_withholds(served: Served) -> None:
+    call = served.provider.call("order_part", {"part": "bolt", "card": "canary-4111"})
+    served.provider.say(served.provider.answer(call), served.provider.answer(served.provider.text("Ordered.")))
     user, viewer = await served.client(), await served.client("viewer")
-    await user.post("/api/chats/c1/messages", json={"text": "Hello", "wait": True})
-    for path in ("/api/chats/c1/messages", "/api/chats/c1/turns/1"):
-        answer = await viewer.get(path)
-        assert (answer.status_code, answer.json()["code"]) == (403, "role_missing")
+    await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
+    said = (await viewer.get("/api/chats/c1/messages")).json()["messages"]
+    assert [(message["role"], message["text"]) for message in said] == [("user", "Order a bolt"), ("assistant", "")]
+    assert said[1]["tool_calls"] == [
+        {"id": said[1]["tool_calls"][0]["id"], "name": "order_part", "arguments_json": None}
+    ]
+    turn = (await viewer.get("/api/chats/c1/turns/1")).json()
+    assert (turn["status"], turn["tool_calls"][0]["arguments_json"]) == ("awaiting_approval", None)
+    assert (await viewer.get("/api/approvals")).status_code == 403
+    [asked] = (await user.get("/api/approvals")).json()["approvals"]
+    await user.post(f"/api/approvals/{asked['id']}", json={"decision": "approve"})
+    await served.world.settle()
+    turn = (await viewer.get("/api/chats/c1/turns/1")).json()
+    assert (turn["status"], turn["text"]) == ("done", "Ordered.")
+    for path in ("/api/chats/c1/messages", "/api/chats/c1/turns/1", "/api/chats", "/api/chats/c1"):
+        assert "canary-4111" not in (await viewer.get(path)).text
+
+
+async def test_a_viewer_is_told_which_chats_wait_for_a_person(served: Served) -> None:
+    call = served.provider.call("order_part", {"part": "bolt", "card": "x"})
+    served.provider.say(served.provider.answer(call))
+    user, viewer = await served.client(), await served.client("viewer")
+    await user.post("/api/chats", json={"chat_id": "idle"})
+    await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
+    chats = (await viewer.get("/api/chats")).json()["chats"]
+    assert [(chat["chat_id"], chat["status"], chat["waiting"]) for chat in chats] == [
+        ("c1", "awaiting_approval", True),
+        ("idle", "new", False),
+    ]
+    assert (await viewer.get("/api/chats/c1")).json()["status"] == "awaiting_approval"

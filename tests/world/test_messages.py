@@ -123,7 +123,7 @@ def test_an_attachment_that_is_not_there_is_not_found() -> None:
 def test_a_message_with_attachments_comes_back_as_it_was() -> None:
     store = Store()
     parts = [attachment(PNG), attachment(WAV)]
-    blob = user_blob("Look", attachments=[(part, store.put(part.data)) for part in parts])
+    blob = user_blob("Look", attachments=[(part.mime, store.put(part.data)) for part in parts])
     assert expand(blob, store.get) == [Message("user", (Text("Look"), *parts))]
     assert attachment_refs(blob) == (ref_of(PNG), ref_of(WAV))
     assert canonical_json.parse_object(blob)["content"][1] == {
@@ -181,7 +181,7 @@ def test_an_attachment_that_is_named_often_is_read_once() -> None:
         return store.get(ref)
 
     ref = store.put(PNG)
-    blob = user_blob("Look", attachments=[(attachment(PNG), ref)] * MAX_ATTACHED)
+    blob = user_blob("Look", attachments=[("image/png", ref)] * MAX_ATTACHED)
     assert len(attachment_refs(blob)) == MAX_ATTACHED
     assert expand(blob, get)
     assert read == [ref]

@@ -7,7 +7,6 @@ see the same chat.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -20,7 +19,14 @@ from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.chat_fields import require_fields
 from demiurge.bootstrap.chat_state import ChatCell, ChatSettings, ChatStanding, Failed
 from demiurge.bootstrap.journal import Journal
-from demiurge.bootstrap.message_body import MessageBody, load_body, load_view, read_attachment
+from demiurge.bootstrap.message_body import (
+    Attachment,
+    MessageBody,
+    StoredAttachment,
+    load_body,
+    load_view,
+    store_attachments,
+)
 from demiurge.bootstrap.models import Choice
 from demiurge.bootstrap.reply import Reply, ToolCallView
 from demiurge.bootstrap.toolset import message_tools, toolset_event
@@ -31,15 +37,18 @@ from demiurge.sessions.session import Session
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
 from demiurge.values.refs import Ref
-from demiurge.wire.items import Audio, Image, ToolChoice
+from demiurge.wire.items import ToolChoice
 from demiurge.world.host import Accepted
 from demiurge.world.messages import user_blob
 from demiurge.world.sessions import Sessions
 from demiurge.world.unit import Unit
 
-__all__ = ["Chat", "Reply", "ToolCallView"]
+__all__ = ["MAX_TITLE", "Chat", "Reply", "ToolCallView"]
 
 REFUSED = "demiurge/ChatFailed@1"
+
+MAX_TITLE = 500
+"""The most characters of a new title."""
 
 TRIES = 50
 """How often a message is offered again because another process was quicker."""
@@ -96,11 +105,22 @@ class Chat:
             if conflict.code != "key_taken":
                 raise
 
+    async def rename(self, title: str) -> None:
+        """Gives the chat another title, also while a turn goes on. Raises InvalidValue (`title`; `older_definitions`),
+        NotFound (`chat_unknown`)."""
+        if not 1 <= len(title.strip()) <= MAX_TITLE:
+            raise InvalidValue(f"a title has 1 to {MAX_TITLE} characters", path="title")
+        require_fields("rename", await self._lacking())
+        value = {"chat_id": self.id, "title": title.strip()}
+        refused = self._refusal(await self.backend.run.submit("demiurge/ChatRenamed@1", value, None, None))
+        if refused is not None:
+            raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code=refused.code)
+
     async def send(
         self,
         text: str,
         *,
-        attachments: Sequence[str | os.PathLike[str] | bytes] = (),
+        attachments: Sequence[Attachment] = (),
         max_tokens: int | None = None,
         tools: Sequence[str] | None = None,
         tool_choice: ToolChoice | None = None,
@@ -108,9 +128,9 @@ class Chat:
     ) -> Reply:
         """Sends a message and waits until the turn is over or only a person can go on.
 
-        `attachments` are images (PNG, JPEG, GIF, WebP) and sounds (WAV, MP3) that go with it, as paths or as bytes;
-        their first bytes say what they are. `max_tokens`, at least 1, bounds each answer of the model from now on in
-        this chat; a chat that was never given one takes the setting of the world's manifest.
+        `attachments` are images (PNG, JPEG, GIF, WebP) and sounds (WAV, MP3) that go with it, as paths, as bytes or as
+        a `StoredAttachment`; their first bytes say what they are. `max_tokens`, at least 1, bounds each answer of the
+        model from now on in this chat; a chat that was never given one takes the setting of the world's manifest.
 
         `tools` are the only ones that the model may call in this turn, None those of the chat (see `use_tools`);
         `tool_choice` is for the first request of this turn: "auto", "none", "required" or a `NamedTool`.
@@ -143,7 +163,7 @@ class Chat:
         self,
         text: str,
         *,
-        attachments: Sequence[str | os.PathLike[str] | bytes] = (),
+        attachments: Sequence[Attachment] = (),
         max_tokens: int | None = None,
         tools: Sequence[str] | None = None,
         tool_choice: ToolChoice | None = None,
@@ -164,6 +184,8 @@ class Chat:
             refused = self._refusal(accepted)
             if refused is None:
                 return Said(request_id, accepted)
+            if refused.code in ("bad_attachment", "bad_message"):
+                raise InvalidValue(refused.message, code=refused.code)
             if refused.code != "request_stale":
                 raise Conflict(refused.message, code=refused.code)
         raise self._busy()
@@ -173,15 +195,13 @@ class Chat:
         await self.resume()
         return await self._settled(request_id, None)
 
-    async def _stored(self, attachments: Sequence[str | os.PathLike[str] | bytes]) -> list[tuple[Image | Audio, Ref]]:
-        """Returns the attachments with the addresses of their bytes, which are stored."""
-        parts = await asyncio.to_thread(lambda: [read_attachment(given) for given in attachments])
-        return [(part, await asyncio.to_thread(self.backend.run.put_blob, part.data)) for part in parts]
+    async def _stored(self, attachments: Sequence[Attachment]) -> list[StoredAttachment]:
+        return await asyncio.to_thread(store_attachments, attachments, self.backend.run.put_blob)
 
     async def _offer(
         self,
         text: str,
-        attachments: Sequence[tuple[Image | Audio, Ref]],
+        attachments: Sequence[StoredAttachment],
         chat: ChatSettings | None,
         max_tokens: int | None,
         tools: Sequence[str] | None,
@@ -240,7 +260,7 @@ class Chat:
     async def _say(
         self,
         text: str,
-        attachments: Sequence[tuple[Image | Audio, Ref]],
+        attachments: Sequence[StoredAttachment],
         request_id: int,
         settings: Mapping[str, Any],
     ) -> Accepted:

@@ -15,11 +15,13 @@ __all__ = ["lacking_fields", "require_fields"]
 
 _NEWER: Final = {
     "demiurge/ChatState@1": ("own_max_tokens", "own_tools_ref"),
+    "demiurge/ChatRenamed@1": ("title",),
     "demiurge/ChatTools@1": ("tools_ref", "tool_choice"),
     "demiurge/UserMessage@1": ("own_max_tokens",),
 }
 _NEEDED: Final = {
     "max_tokens": ("demiurge/UserMessage@1.own_max_tokens", "demiurge/ChatState@1.own_max_tokens"),
+    "rename": ("demiurge/ChatRenamed@1.title",),
     "use_tools": ("demiurge/ChatTools@1.tools_ref", "demiurge/ChatState@1.own_tools_ref"),
 }
 """The fields that each option or method of `Chat` needs in the definitions of a world."""

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.erased_message import erased_blob
 from demiurge.errors import InvalidValue, NotFound, Unavailable
 from demiurge.values import canonical_json
-from demiurge.values.refs import parse_ref
-from demiurge.wire.attachments import MAX_PART_BYTES, attachment
+from demiurge.values.refs import Ref, parse_ref
+from demiurge.wire.attachments import MAX_PART_BYTES, MEDIA_TYPES, attachment
 from demiurge.wire.items import Audio, Image
 
-__all__ = ["MessageBody", "load_body", "load_view", "read_attachment"]
+__all__ = ["Attachment", "MessageBody", "StoredAttachment", "load_body", "load_view", "store_attachments"]
+
+
+class StoredAttachment(NamedTuple):
+    """An image or a sound whose bytes are stored: its media type and the address of the bytes."""
+
+    mime: str
+    ref: Ref
+
+
+Attachment: TypeAlias = str | os.PathLike[str] | bytes | StoredAttachment
+"""An image or a sound: a path, the bytes, or the address of bytes that are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +83,19 @@ def load_view(backend: Backend, ref: str | None) -> Any:
         return None
 
 
-def read_attachment(given: str | os.PathLike[str] | bytes) -> Image | Audio:
+def store_attachments(given: Sequence[Attachment], put: Callable[[bytes], Ref]) -> list[StoredAttachment]:
+    """Returns attachments with the addresses of their bytes. None is stored before all were read. Raises InvalidValue
+    (`bad_attachment`), Unavailable."""
+    parts = [each if isinstance(each, StoredAttachment) else _read(each) for each in given]
+    for part in parts:
+        if part.mime not in MEDIA_TYPES:
+            raise InvalidValue(f"A message takes no {part.mime}, only {', '.join(MEDIA_TYPES)}.", code="bad_attachment")
+    return [
+        part if isinstance(part, StoredAttachment) else StoredAttachment(part.mime, put(part.data)) for part in parts
+    ]
+
+
+def _read(given: str | os.PathLike[str] | bytes) -> Image | Audio:
     """Returns an image or a sound, read from a file if `given` is a path. Raises InvalidValue, Unavailable."""
     if isinstance(given, bytes):
         return attachment(given)

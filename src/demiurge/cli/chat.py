@@ -253,8 +253,7 @@ def ls() -> None:
     with opened() as (world, portal):
         keys = portal.run(world.keys(CHAT))
         chats = {key: found for key in keys if (found := portal.run(world.chat(key).standing())) is not None}
-        may_ask = world.caller.has("agent", "approver")
-        waiting = {pending["unit"] for pending in portal.run(world.approvals())} if may_ask else set()
+        waiting = portal.run(world.backend.read.waiting_units())
     shown = [_summary(key, found, waits=str(Unit(CHAT, key)) in waiting) for key, found in chats.items()]
     rows = [(c["chat_id"], str(c["messages"]), c["status"].replace("_", " "), c["title"]) for c in shown]
     output.result({"chats": shown}, *output.table(rows, ("CHAT", "MESSAGES", "LAST TURN", "TITLE")))
@@ -297,6 +296,16 @@ def _follow(chat_id: str) -> None:
         for world, portal in visits():
             with while_it_lasts():
                 portal.run(follower.show(world.chat(chat_id), stays=world.joined))
+
+
+@_verbs.command(name="rename", cls=Command)
+@click.argument("chat_id", metavar="CHAT_ID", callback=utf8_text)
+@click.argument("title", metavar="TITLE", callback=utf8_text)
+def rename(chat_id: str, title: str) -> None:
+    """Give a chat another title."""
+    with opened() as (world, portal):
+        portal.run(world.chat(chat_id).rename(title))
+    output.result({"chat_id": chat_id, "title": title.strip()}, f"Chat {chat_id} is now called {title.strip()}.")
 
 
 @_verbs.command(name="export", cls=Command)

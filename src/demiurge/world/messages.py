@@ -57,13 +57,12 @@ Get = Callable[[Ref], bytes]
 Put = Callable[[bytes], Ref]
 
 
-def user_blob(text: str, role: str = "user", attachments: Sequence[tuple[Image | Audio, Ref]] = ()) -> bytes:
-    """Returns the blob of a message by a person or the system; each attachment comes with the address of its stored
-    bytes."""
+def user_blob(text: str, role: str = "user", attachments: Sequence[tuple[str, Ref]] = ()) -> bytes:
+    """Returns the blob of a message by a person or the system. An attachment is its media type with the address of its
+    stored bytes."""
     content = [{"type": "text", "text": text}] if text or not attachments else []
-    for part, ref in attachments:
-        kind = "image" if isinstance(part, Image) else "audio"
-        content.append({"type": kind, "mime": part.mime, "bytes_ref": ref})
+    for mime, ref in attachments:
+        content.append({"type": mime.partition("/")[0], "mime": mime, "bytes_ref": ref})
     return canonical_json.encode({"role": role, "content": content})
 
 

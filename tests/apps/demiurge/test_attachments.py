@@ -14,7 +14,7 @@ from demiurge.world.messages import user_blob
 
 def show(chat: Chat, *parts: bytes) -> Ref:
     """A message with attachments."""
-    ref = chat.put(user_blob("Look", attachments=[(attachment(part), chat.put(part)) for part in parts]))
+    ref = chat.put(user_blob("Look", attachments=[(attachment(part).mime, chat.put(part)) for part in parts]))
     chat.say("Look", message_ref=ref)
     return ref
 

@@ -175,6 +175,21 @@ def test_a_message_without_content_is_refused(content: bytes) -> None:
     assert (chat.cell["turn"], chat.roles()) == (None, [])
 
 
+def test_a_new_title_takes_the_place_of_the_old_one_and_touches_no_turn() -> None:
+    chat = Chat()
+    chat.say("Hello")
+    before = chat.cell
+    chat.chat("ChatRenamed", title="Second")
+    assert chat.cell == {**before, "title": "Second"}
+
+
+def test_renaming_a_chat_that_was_never_created_is_chat_unknown() -> None:
+    chat = Chat(create=False)
+    chat.chat("ChatRenamed", title="Second")
+    [refused] = chat.events("demiurge/ChatFailed@1")
+    assert (refused["code"], chat.state.cell) == ("chat_unknown", None)
+
+
 def test_stopping_a_chat_that_was_never_created_is_chat_unknown() -> None:
     chat = Chat(create=False)
     chat.chat("TurnCancelled", request_id=1)

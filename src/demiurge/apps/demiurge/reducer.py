@@ -52,6 +52,9 @@ OPEN = ("model", "tools")
 REFUSED = "demiurge/ToolCallRefused@1"
 """The event of a proposed call that must not run."""
 
+FROM_OUTSIDE = ("ChatRenamed", "ChatTools", "UserMessage", "TurnCancelled")
+"""What anybody may send to a chat that is there; the other events are reports of the world itself."""
+
 MAX_REQUEST_ID = (1 << 53) - 1
 
 REFUSALS = ("attachments_too_large", "context_overflow", "invalid_request", "unsupported_attachment")
@@ -65,7 +68,7 @@ BLOCKING = ("content_filter", "context_overflow")
 def reduce(state: State | None, event: Event, context: ReducerContext) -> Step:
     """One step of a chat. Results that come from outside the world are refused: only plans report them."""
     tag, value = event["$tag"], event["$value"]
-    if context.origin == "external" and tag not in ("ChatCreated", "ChatTools", "UserMessage", "TurnCancelled"):
+    if context.origin == "external" and tag not in ("ChatCreated", *FROM_OUTSIDE):
         why = f"A {tag} is reported by the world itself; from outside it is not taken."
         return Step(events=[_refused({"chat_id": context.key, "request_id": 0}, "origin_not_allowed", why)])
     if state is None:
@@ -76,7 +79,7 @@ def reduce(state: State | None, event: Event, context: ReducerContext) -> Step:
 def _absent(tag: str, value: Event) -> Step:
     if tag == "ChatCreated":
         return Step(set={"title": value["title"], "created_at_ms": value["created_at_ms"], "last_request_id": 0})
-    if tag in ("ChatTools", "UserMessage", "TurnCancelled"):
+    if tag in FROM_OUTSIDE:
         return Step(events=[_refused(value, "chat_unknown", "There is no such chat; create it first.")])
     return Step()
 
@@ -84,6 +87,10 @@ def _absent(tag: str, value: Event) -> Step:
 def _on_chat_created(_state: State, value: Event, _context: ReducerContext) -> Step:
     why = "There is a chat with this id; it stays as it is."
     return Step(events=[_refused({**value, "request_id": 0}, "chat_exists", why)])
+
+
+def _on_chat_renamed(_state: State, value: Event, _context: ReducerContext) -> Step:
+    return Step(set={"title": value["title"]})
 
 
 def _on_user_message(state: State, value: Event, context: ReducerContext) -> Step:
@@ -353,6 +360,7 @@ def _on_doubt_settled(state: State, value: Event, context: ReducerContext) -> St
 
 _HANDLERS: Mapping[str, Callable[[State, Event, ReducerContext], Step]] = {
     "ChatCreated": _on_chat_created,
+    "ChatRenamed": _on_chat_renamed,
     "ChatTools": _on_chat_tools,
     "UserMessage": _on_user_message,
     "TurnCancelled": _on_turn_cancelled,

@@ -155,6 +155,11 @@ class ReadCalls(Protocol):
         `withheld` is true of a call that the caller may not decide, whose arguments are left out."""
         ...
 
+    @needs(*VIEWER)
+    async def waiting_units(self, of: str | None = None) -> list[str]:
+        """The units, of one unit or all, in which a call waits for a person."""
+        ...
+
     @needs("agent", "approver")
     async def standing_rules(self, of: str | None = None) -> list[dict[str, Any]]:
         """The standing rules that hold, of one unit or all: `{id, unit, tool, spec_hash, actor, rule_digest,

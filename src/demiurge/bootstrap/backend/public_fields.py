@@ -72,6 +72,7 @@ _STEP_FAILED: Final = _named("code")
 EVENTS: Final[Mapping[str, Fields]] = {
     "demiurge/ChatCreated@1": _named("chat_id", "title", "created_at_ms"),
     "demiurge/UserMessage@1": _named(*_MESSAGE, *_SETTINGS, "own_max_tokens", "text", "message_ref"),
+    "demiurge/ChatRenamed@1": _named("chat_id", "title"),
     "demiurge/ChatTools@1": _named("chat_id", "tools_ref", "tool_choice"),
     "demiurge/TurnCancelled@1": _named(*_MESSAGE),
     "demiurge/ChatRequest@1": _named(*_TURN, *_SETTINGS, "temperature", "message_refs"),

@@ -71,9 +71,15 @@ class Reading:
         return [Unit.parse(head.unit).key for head in self._owner.store.heads(f"{module}/")]
 
     async def approvals(self, of: str | None = None) -> list[dict[str, Any]]:
+        calls = named(self._waiting_calls(of), self._owner.reader(), self._owner.source)
+        return [self._sight.waiting_call(call) for call in calls]
+
+    async def waiting_units(self, of: str | None = None) -> list[str]:
+        return sorted({call["unit"] for call in self._waiting_calls(of)})
+
+    def _waiting_calls(self, of: str | None) -> list[dict[str, Any]]:
         owner, unit = self._owner, Unit.parse(of) if of is not None else None
-        calls = waiting_calls(owner.reader(), owner.store, unit, owner.clock.now_ns())
-        return [self._sight.waiting_call(call) for call in named(calls, owner.reader(), owner.source)]
+        return waiting_calls(owner.reader(), owner.store, unit, owner.clock.now_ns())
 
     async def standing_rules(self, of: str | None = None) -> list[dict[str, Any]]:
         rules = standing_rules.listed(self._owner.reader(), self._owner, of)

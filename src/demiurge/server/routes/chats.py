@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -10,13 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import World
+from demiurge.bootstrap.chat import MAX_TITLE
 from demiurge.bootstrap.chat_state import ChatStanding
+from demiurge.bootstrap.message_body import StoredAttachment
 from demiurge.errors import NotFound
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.cut_results import cut_results
-from demiurge.server.errors import Refused, responses
+from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.values.clock import SystemEntropy, new_id
+from demiurge.values.refs import parse_ref
+from demiurge.world.messages import MAX_ATTACHED
 from demiurge.world.unit import Unit
 
 __all__ = ["router"]
@@ -43,7 +48,7 @@ class ChatSummary(BaseModel):
 
 
 class Chats(BaseModel):
-    """The chats of the world, by id."""
+    """The chats of the world, the one that something happened in last before the others."""
 
     chats: list[ChatSummary]
 
@@ -56,11 +61,27 @@ class NewChat(BaseModel):
     title: str = Field("", max_length=500)
 
 
-class NewMessage(BaseModel):
-    """Something to say. `tools`: the only tools that the model may call in this turn."""
+class NewTitle(BaseModel):
+    """Another title for a chat."""
 
     model_config = ConfigDict(extra="forbid")
-    text: str = Field(min_length=1, max_length=1_000_000)
+    title: str = Field(min_length=1, max_length=MAX_TITLE)
+
+
+class NewAttachment(BaseModel):
+    """An image or a sound that goes with a message: the address of its bytes, which `POST /api/blob` stored."""
+
+    model_config = ConfigDict(extra="forbid")
+    mime: str = Field(max_length=100, description="Such as `image/png`; it must be what the bytes are.")
+    bytes_ref: str = Field(max_length=71)
+
+
+class NewMessage(BaseModel):
+    """Something to say: a text, attachments, or both. `tools`: the only tools that the model may call in this turn."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: str = Field("", max_length=1_000_000)
+    attachments: list[NewAttachment] = Field([], max_length=MAX_ATTACHED)
     max_tokens: int | None = Field(None, ge=1, le=10_000_000)
     tools: list[str] | None = Field(None, max_length=512)
     wait: bool = Field(False, description="Answer when the turn is over, or only a person can go on.")
@@ -106,11 +127,13 @@ async def chats(
     prefix: Annotated[str, Query(max_length=256, description="Only chats whose id begins so.")] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Chats:
-    """Lists chats with their titles."""
-    keys = [key for key in await world.keys(CHAT) if key.startswith(prefix)][:limit]
-    waiting = {asked["unit"] for asked in await world.approvals()} if world.caller.has("agent", "approver") else set()
+    """Lists chats with their titles, those in which something happened last first."""
+    heads = sorted(
+        await asyncio.to_thread(world.backend.read.heads, f"{CHAT}/{prefix}"), key=lambda head: -head.position
+    )
+    waiting = await world.backend.read.waiting_units()
     found = []
-    for key in keys:
+    for key in (Unit.parse(head.unit).key for head in heads[:limit]):
         state = await world.chat(key).standing()
         if state is not None:
             found.append(_summary(key, state, waiting=str(Unit(CHAT, key)) in waiting))
@@ -133,6 +156,13 @@ async def one(world: CurrentWorld, chat_id: ChatId) -> ChatSummary:
     return await _of(world, chat_id)
 
 
+@router.patch("/{chat_id}", responses=responses(400, 401, 403, 404, 422, 503))
+async def rename(world: CurrentWorld, chat_id: ChatId, given: NewTitle) -> ChatSummary:
+    """Gives a chat another title. The record keeps the earlier ones."""
+    await world.chat(chat_id).rename(given.title)
+    return await _of(world, chat_id)
+
+
 @router.get("/{chat_id}/messages", responses=responses(401, 403, 404, 422, 503))
 async def messages(
     world: CurrentWorld,
@@ -140,8 +170,7 @@ async def messages(
     since: Annotated[int, Query(ge=0, le=2**53)] = 0,
     max_result: MaxResult = None,
 ) -> Messages:
-    """Returns what was said, from the request id `since` on."""
-    _require_words(world)
+    """Returns what was said, from the request id `since` on, as far as the caller may see it (docs/callers.md)."""
     found = await world.chat(chat_id).messages(since)
     cut_results([message["tool"] for message in found if "tool" in message], max_result)
     return Messages(chat_id=chat_id, messages=found)
@@ -155,10 +184,12 @@ async def turn(
     max_result: MaxResult = None,
 ) -> TurnStanding:
     """Returns how a turn stands: its calls with their public results, why it failed, its tokens and its cost."""
-    _require_words(world)
-    reply = await world.chat(chat_id).reply(request_id)
-    running = reply.status == "awaiting_approval" and not reply.approvals
-    shown = {**asdict(reply), "status": "running" if running else reply.status}
+    chat = world.chat(chat_id)
+    reply = await chat.reply(request_id)
+    runs = reply.is_running and not await world.backend.read.waiting_units(
+        str(chat.unit)
+    )  # ids of waiting calls are not for every role
+    shown = {**asdict(reply), "status": "running" if runs else reply.status}
     shown["tool_calls"] = list(shown["tool_calls"])
     cut_results(shown["tool_calls"], max_result)
     return TurnStanding(**shown)
@@ -169,7 +200,8 @@ async def send(world: CurrentWorld, chat_id: ChatId, given: NewMessage) -> Accep
     """Says something in a chat, which is made if it is not there. The turn goes on when the connection is closed.
     Fails with 409 (`chat_busy`) while the last turn goes on or waits for a person."""
     chat = world.chat(chat_id)
-    said = await chat.say(given.text, max_tokens=given.max_tokens, tools=given.tools)
+    attachments = [StoredAttachment(each.mime, parse_ref(each.bytes_ref)) for each in given.attachments]
+    said = await chat.say(given.text, attachments=attachments, max_tokens=given.max_tokens, tools=given.tools)
     place: dict[str, Any] = {
         "chat_id": chat_id,
         "unit": said.accepted.unit,
@@ -189,20 +221,12 @@ async def cancel(world: CurrentWorld, chat_id: ChatId) -> ChatSummary:
     return await _of(world, chat_id)
 
 
-def _require_words(world: World) -> None:
-    """Raises Refused (403) for a caller who does not see what is said in chats."""
-    if not world.caller.has("agent"):
-        message = "What is said in chats takes the role agent or user; GET /api/journal has the redacted records."
-        raise Refused(403, "role_missing", message)
-
-
 async def _of(world: World, chat_id: str) -> ChatSummary:
     chat = world.chat(chat_id)
     state = await chat.standing()
     if state is None:
         raise NotFound(f"There is no chat {chat_id}; GET /api/chats lists them.", code="chat_unknown")
-    may_ask = world.caller.has("agent", "approver")
-    return _summary(chat_id, state, waiting=may_ask and bool(await world.approvals(chat.unit)))
+    return _summary(chat_id, state, waiting=bool(await world.backend.read.waiting_units(str(chat.unit))))
 
 
 def _summary(chat_id: str, standing: ChatStanding, *, waiting: bool) -> ChatSummary:
