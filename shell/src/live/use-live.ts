@@ -8,12 +8,15 @@ export interface Live<T> {
   data: T | undefined;
   error: unknown;
   loading: boolean;
+  /** When `data` were read, by this machine's clock. */
+  readAt: number | undefined;
   reload: () => void;
 }
 
 interface Shown<T> {
   key: string;
   data: T | undefined;
+  readAt: number | undefined;
   error: unknown;
 }
 
@@ -36,9 +39,12 @@ export function useLive<T>(key: string, load: () => Promise<T>, concerns: (recor
     const asked = now.key;
     try {
       const data = await now.load();
-      setShown({ key: asked, data, error: undefined });
+      setShown({ key: asked, data, readAt: Date.now(), error: undefined });
     } catch (error) {
-      setShown((old) => ({ key: asked, data: old?.key === asked ? old.data : undefined, error }));
+      setShown((old) => {
+        const kept = old?.key === asked ? old : undefined;
+        return { key: asked, data: kept?.data, readAt: kept?.readAt, error };
+      });
     }
     now.busy = false;
     if (now.again || asked !== now.key) void read();
@@ -55,5 +61,6 @@ export function useLive<T>(key: string, load: () => Promise<T>, concerns: (recor
   useStream({ onRecord: (record) => void (concerns(record) && soon()), onOpen: soon });
 
   const current = shown?.key === key ? shown : undefined;
-  return { data: current?.data, error: current?.error, loading: current === undefined, reload: read };
+  const { data, readAt, error } = current ?? {};
+  return { data, readAt, error, loading: current === undefined, reload: read };
 }

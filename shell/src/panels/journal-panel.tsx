@@ -1,264 +1,259 @@
-/** The journal: all records as they come, or those of one unit, each as JSON with its links. */
-import { useVirtualizer } from "@tanstack/react-virtual";
+/** The journal: all records as they come, calls with how they ended, or JSON; searched, and each with its links. */
+import type { Virtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
-import { Empty, ErrorNote, Loading } from "../parts/notes";
+import { Empty, Loading, Problem } from "../parts/notes";
 import { Link, navigate, useSearch } from "../router";
-import { type JournalRecord, journalGet, journalVerify, sentence } from "../sdk";
-import { useRecords } from "./journal-records";
-import { BlobHead, JsonView } from "./json-view";
-import { Moment } from "./panel-state";
+import { useRows, useSearchRows } from "./journal-rows";
+import { RecordAt } from "./record-card";
+import { RecordList, ROW_PX } from "./record-list";
+import { Verify } from "./verify";
 import "./panels.css";
 
-const ROW_PX = 30;
 const KINDS = ["event", "intent", "receipt", "approval", "decision", "step", "plan_ended", "manifest", "settled"];
-const MOST_FILTERED = 500;
+const VIEWS = { records: "All records", calls: "Calls", json: "JSON" };
+
+type Change = (values: Record<string, string>) => void;
 
 export default function JournalPanel() {
   const search = useSearch();
-  const unit = search.get("unit") ?? "";
-  const kind = search.get("kind") ?? "";
-  const seq = search.get(unit === "" ? "at" : "seq");
-  const change = (values: Record<string, string>) => {
+  const [unit, kind, text] = ["unit", "kind", "text"].map((name) => search.get(name) ?? "") as [string, string, string];
+  const attention = search.get("attention") === "true";
+  const view = search.get("view") ?? "records";
+  const searched = kind !== "" || text !== "" || attention || view === "calls";
+  const at = search.get("at");
+  const seq = search.get("seq");
+  const pathWith = (values: Record<string, string>) => {
     const made = new URLSearchParams(search);
     for (const [name, value] of Object.entries(values)) value === "" ? made.delete(name) : made.set(name, value);
-    navigate(`/journal?${made}`, { replace: true });
+    return `/journal?${made}`;
   };
+  const change: Change = (values) => navigate(pathWith(values), { replace: true });
+  const clear = { at: "", seq: "" };
   return (
     <main className="page wide journal">
-      <h1>Journal</h1>
-      <form className="filters" onSubmit={(event) => event.preventDefault()}>
-        <label>
-          Unit{" "}
-          <input
-            key={unit}
-            defaultValue={unit}
-            placeholder="all units"
-            onBlur={(event) => event.target.value !== unit && change({ unit: event.target.value, seq: "", at: "" })}
-            onKeyDown={(event) => event.key === "Enter" && event.currentTarget.blur()}
-          />
-        </label>
+      <div className="title-line">
+        <h1>Journal</h1>
+        <nav aria-label="Views" className="views">
+          {Object.entries(VIEWS).map(([name, label]) => (
+            <Link key={name} href={pathWith({ view: name === "records" ? "" : name, ...clear })} aria-current={name === view ? "page" : undefined}>
+              {label}
+            </Link>
+          ))}
+        </nav>
+      </div>
+      <form className="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+        <Filter label="Text" value={text} placeholder="in the record" onGiven={(given) => change({ text: given, ...clear })} />
+        <Filter label="Unit" value={unit} placeholder="all units" onGiven={(given) => change({ unit: given, ...clear })} />
         <label>
           Kind{" "}
-          <select value={kind} onChange={(event) => change({ kind: event.target.value })}>
+          <select value={kind} onChange={(event) => change({ kind: event.target.value, ...clear })}>
             <option value="">all kinds</option>
             {KINDS.map((each) => (
               <option key={each}>{each}</option>
             ))}
           </select>
         </label>
-        <Verify />
+        <button type="button" aria-pressed={attention} onClick={() => change({ attention: attention ? "" : "true", ...clear })}>
+          Failed or waiting
+        </button>
+        {(searched || unit !== "") && view !== "json" && <Link href="/journal">Clear</Link>}
       </form>
-      {kind === "" ? (
-        <AllRecords key={unit} unit={unit} selected={seq === null ? null : Number(seq)} change={change} />
+      <Verify />
+      {view === "json" ? (
+        <OneByOne key={unit} unit={unit} chosen={numberOf(unit === "" ? at : seq)} change={change} />
+      ) : searched ? (
+        <FoundRecords
+          query={{ text, unit: unit === "" ? undefined : unit, kind: kind === "" ? undefined : kind, attention, calls: view === "calls" }}
+          position={numberOf(at)}
+          change={change}
+        />
       ) : (
-        <RecordsOfKind key={`${unit} ${kind}`} unit={unit} kind={kind} />
+        <AllRecords key={unit} unit={unit} chosen={numberOf(unit === "" ? at : seq)} change={change} />
       )}
     </main>
+  );
+}
+
+function numberOf(text: string | null): number | null {
+  return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
+}
+
+interface FilterProps {
+  label: string;
+  value: string;
+  placeholder: string;
+  onGiven: (text: string) => void;
+}
+
+/** A field whose text counts once it is left or Enter is pressed. */
+function Filter({ label, value, placeholder, onGiven }: FilterProps) {
+  const [typed, setTyped] = useState(value);
+  useEffect(() => setTyped(value), [value]);
+  const give = () => typed.trim() !== value && onGiven(typed.trim());
+  return (
+    <label>
+      {label}{" "}
+      <input
+        type="search"
+        dir="auto"
+        value={typed}
+        placeholder={placeholder}
+        onChange={(event) => setTyped(event.target.value)}
+        onBlur={give}
+        onKeyDown={(event) => event.key === "Enter" && give()}
+      />
+    </label>
   );
 }
 
 interface AllRecordsProps {
   unit: string;
   /** The position, or the number in the unit, of the record that is open. */
-  selected: number | null;
-  change: (values: Record<string, string>) => void;
+  chosen: number | null;
+  change: Change;
 }
 
-function AllRecords({ unit, selected, change }: AllRecordsProps) {
-  const records = useRecords(unit);
+function AllRecords({ unit, chosen, change }: AllRecordsProps) {
+  const records = useRows(unit);
   const first = unit === "" ? 1 : 0;
   const count = records.count ?? 0;
   const box = useRef<HTMLDivElement>(null);
-  const rows = useVirtualizer({ count, getScrollElement: () => box.current, estimateSize: () => ROW_PX, overscan: 10 });
+  const list = useRef<Virtualizer<HTMLDivElement, Element>>(null);
   const [seen, setSeen] = useState<number>();
-  const atEnd = useRef(selected === null);
-  const place = selected === null ? null : selected - first;
+  const atEnd = useRef(chosen === null);
+  const place = chosen === null ? null : chosen - first;
 
   useEffect(() => {
     if (count === 0) return;
-    if (place !== null && seen === undefined) rows.scrollToIndex(place, { align: "center" });
-    else if (atEnd.current) rows.scrollToIndex(count - 1, { align: "end" });
+    if (place !== null && seen === undefined) list.current?.scrollToIndex(place, { align: "center" });
+    else if (atEnd.current) list.current?.scrollToIndex(count - 1, { align: "end" });
     if (atEnd.current || seen === undefined) setSeen(count);
   }, [count]);
-  useEffect(() => {
-    if (place === null || count === 0) return;
-    rows.scrollToIndex(place, { align: "auto" });
-    let tries = 0;
-    const focus = () => {
-      const row = box.current?.querySelector<HTMLElement>(`[data-place="${place}"]`);
-      if (row != null) row.focus({ preventScroll: true });
-      else if (tries++ < 30) requestAnimationFrame(focus);
-    };
-    focus();
-  }, [place, count === 0]);
-
   const open = (to: number) => {
-    const found = Math.min(Math.max(to, 0), count - 1);
     atEnd.current = false;
-    change({ [unit === "" ? "at" : "seq"]: String(found + first) });
-  };
-  const onKeys = (event: KeyboardEvent) => {
-    const steps: Record<string, number> = { ArrowUp: (place ?? count) - 1, ArrowDown: (place ?? -1) + 1, Home: 0, End: count - 1 };
-    const to = steps[event.key];
-    if (to === undefined) return;
-    event.preventDefault();
-    open(to);
+    change({ [unit === "" ? "at" : "seq"]: String(to + first) });
   };
   const onScroll = () => {
-    const at = box.current;
-    if (at === null) return;
-    atEnd.current = at.scrollHeight - at.scrollTop - at.clientHeight < ROW_PX;
+    const shown = box.current;
+    if (shown === null) return;
+    atEnd.current = shown.scrollHeight - shown.scrollTop - shown.clientHeight < ROW_PX;
     if (atEnd.current && seen !== count) setSeen(count);
   };
 
-  if (records.error !== undefined && records.count === undefined) {
-    return <ErrorNote message={sentence(records.error)} onRetry={records.reload} />;
-  }
+  if (records.error !== undefined && records.count === undefined) return <Problem error={records.error} onRetry={records.reload} />;
   if (records.count === undefined) return <Loading label="Loading the journal" />;
   if (count === 0) return <Empty>There is no record{unit === "" ? " yet" : " of this unit"}.</Empty>;
   const fresh = count - (seen ?? count);
-  const record = place === null ? undefined : records.at(place);
   return (
     <>
-      <p className="faint">{count.toLocaleString()} records. Arrows, Home and End: move.</p>
-      {records.error !== undefined && <ErrorNote message={sentence(records.error)} onRetry={records.reload} />}
-      <div className="rows" ref={box} role="listbox" aria-label="Records" tabIndex={place === null ? 0 : -1} onKeyDown={onKeys} onScroll={onScroll}>
-        <div role="presentation" style={{ blockSize: rows.getTotalSize(), position: "relative" }}>
-          {rows.getVirtualItems().map((row) => {
-            const shown = records.at(row.index);
-            return (
-              <div
-                key={row.key}
-                role="option"
-                aria-selected={row.index === place}
-                aria-posinset={row.index + 1}
-                aria-setsize={count}
-                tabIndex={row.index === place ? 0 : -1}
-                data-place={row.index}
-                className={`row ${row.index === place ? "selected" : ""}`}
-                style={{ position: "absolute", insetInlineStart: 0, insetInlineEnd: 0, blockSize: ROW_PX, transform: `translateY(${row.start}px)` }}
-                onClick={() => open(row.index)}
-              >
-                {shown === undefined ? "…" : <Row record={shown} />}
-              </div>
-            );
-          })}
-        </div>
-      </div>
-      {fresh > 0 && (
-        <button
-          type="button"
-          onClick={() => {
-            atEnd.current = true;
-            rows.scrollToIndex(count - 1, { align: "end" });
-            setSeen(count);
-          }}
-        >
-          {fresh} new
-        </button>
-      )}
-      {record !== undefined && <RecordCard record={record} />}
-    </>
-  );
-}
-
-function Row({ record }: { record: JournalRecord }) {
-  const failed = record.body?.status === "error" || record.body?.error !== undefined || record.body?.verdict === "deny";
-  return (
-    <>
-      <span className="faint">{record.position}</span>
-      <span className={failed ? "state failed" : ""}>{failed ? `${record.kind}: failed` : record.kind}</span>
-      <span className="what">{String(record.body?.schema ?? record.body?.kind ?? "")}</span>
-      <bdi className="unit">
-        {record.unit} #{record.seq}
-      </bdi>
-      <Moment ns={record.time_ns} />
-    </>
-  );
-}
-
-function RecordCard({ record }: { record: JournalRecord }) {
-  const place = `unit=${encodeURIComponent(record.unit)}&seq=${record.seq}`;
-  return (
-    <section className="card" aria-label="Record">
-      <h2>
-        {record.kind} <bdi className="wrap">{record.unit}</bdi> #{record.seq}
-      </h2>
-      <p className="buttons">
-        <Link href={`/journal?${place}`}>Link to this record</Link>
-        <Link href={`/trace?${place}`}>Trace</Link>
-        {record.redacted && <span className="tag">redacted: what is private is withheld</span>}
+      {records.error !== undefined && <Problem error={records.error} onRetry={records.reload} readAt={records.readAt} />}
+      <RecordList label="Records" count={count} at={records.at} chosen={place} onChoose={open} box={box} onList={(made) => (list.current = made)} onScroll={onScroll} />
+      <p className="list-foot">
+        <span className="faint">{count.toLocaleString()} records.</span> <KeysNote />
+        {fresh > 0 && (
+          <button
+            type="button"
+            onClick={() => {
+              atEnd.current = true;
+              list.current?.scrollToIndex(count - 1, { align: "end" });
+              setSeen(count);
+            }}
+          >
+            {fresh.toLocaleString()} new
+          </button>
+        )}
       </p>
-      {record.refs.map((ref) => (
-        <BlobHead key={ref} address={ref} />
-      ))}
-      <JsonView value={record} label="The record as JSON" />
-    </section>
+      {chosen !== null && <RecordAt unit={unit === "" ? undefined : unit} at={chosen} />}
+    </>
   );
 }
 
-/** The records of one kind, from the first on; the server looks for them. */
-function RecordsOfKind({ unit, kind }: { unit: string; kind: string }) {
-  const [found, setFound] = useState<JournalRecord[]>();
-  const [next, setNext] = useState<number | null>(0);
-  const [problem, setProblem] = useState("");
-  const [open, setOpen] = useState<JournalRecord>();
-  const more = async () => {
-    setProblem("");
-    try {
-      const page = await journalGet({ from: next ?? 0, limit: MOST_FILTERED, kind, unit: unit === "" ? undefined : unit });
-      setFound((old) => [...(old ?? []), ...page.records]);
-      setNext(page.next);
-    } catch (error) {
-      setProblem(sentence(error));
-    }
-  };
-  useEffect(() => void more(), []);
-  if (problem !== "") return <ErrorNote message={problem} onRetry={more} />;
-  if (found === undefined) return <Loading label="Loading the records" />;
-  if (found.length === 0) return <Empty>No record is a {kind} here.</Empty>;
+function KeysNote() {
+  return <span className="faint wide-only">Arrows, Page keys, Home and End choose; Enter goes to the record.</span>;
+}
+
+interface FoundRecordsProps {
+  query: { text: string; unit?: string; kind?: string; attention: boolean; calls: boolean };
+  position: number | null;
+  change: Change;
+}
+
+function FoundRecords({ query, position, change }: FoundRecordsProps) {
+  const found = useSearchRows(JSON.stringify(query), query);
+  const box = useRef<HTMLDivElement>(null);
+  const rows = found.rows;
+  const chosen = rows?.findIndex((row) => row.position === position) ?? -1;
+  if (rows === undefined && found.error !== undefined) return <Problem error={found.error} onRetry={found.again} />;
+  if (rows === undefined) return <Loading label="Searching the journal" />;
+  const what = query.calls ? "calls" : "records";
   return (
     <>
-      <ul className="rows plain-rows" aria-label="Records" tabIndex={0}>
-        {found.map((record) => (
-          <li key={record.position}>
-            <button type="button" className="row" aria-expanded={open === record} onClick={() => setOpen(record)}>
-              <Row record={record} />
-            </button>
-          </li>
-        ))}
-      </ul>
-      {next !== null && (
-        <button type="button" onClick={more}>
-          Show more
-        </button>
+      {found.error !== undefined && <Problem error={found.error} onRetry={found.more} readAt={found.readAt} />}
+      {rows.length > 0 ? (
+        <RecordList
+          label={query.calls ? "Calls" : "Records"}
+          count={rows.length}
+          at={(place) => rows[place]}
+          chosen={chosen < 0 ? null : chosen}
+          onChoose={(place) => change({ at: String(rows[place]!.position), seq: "" })}
+          box={box}
+        />
+      ) : (
+        <Empty>
+          {found.hasMore ? `None of the newest ${found.lookedAt.toLocaleString()} records fits.` : `There are no such ${what}.`}
+        </Empty>
       )}
-      {open !== undefined && <RecordCard record={open} />}
+      <p className="list-foot">
+        <span className="faint" role="status">
+          {rows.length.toLocaleString()} {what}, newest first, of {found.lookedAt.toLocaleString()} records.
+        </span>
+        {found.hasMore && (
+          <button type="button" disabled={found.busy} onClick={found.more}>
+            {found.busy ? "Searching …" : "Search older records"}
+          </button>
+        )}
+        {found.fresh > 0 && (
+          <button type="button" onClick={found.again}>
+            {found.fresh.toLocaleString()} new; search again
+          </button>
+        )}
+      </p>
+      {position !== null && <RecordAt at={position} />}
     </>
   );
 }
 
-function Verify() {
-  const [said, setSaid] = useState("");
-  const [busy, setBusy] = useState(false);
-  const check = async () => {
-    setBusy(true);
-    try {
-      const done = await journalVerify();
-      setSaid(done.ok ? `Sound: ${done.records} records, seal ${done.seal}` : `Damaged: ${done.problem}`);
-    } catch (error) {
-      setSaid(sentence(error));
-    }
-    setBusy(false);
+/** The records as JSON, one at a time: a slider, and the keys ← → or H L. */
+function OneByOne({ unit, chosen, change }: AllRecordsProps) {
+  const { count, error, reload } = useRows(unit);
+  const first = unit === "" ? 1 : 0;
+  if (error !== undefined && count === undefined) return <Problem error={error} onRetry={reload} />;
+  if (count === undefined) return <Loading label="Loading the journal" />;
+  if (count === 0) return <Empty>There is no record{unit === "" ? " yet" : " of this unit"}.</Empty>;
+  const last = count - 1 + first;
+  const at = Math.min(Math.max(chosen ?? last, first), last);
+  const go = (to: number) => to >= first && to <= last && change({ [unit === "" ? "at" : "seq"]: String(to) });
+  const onKeys = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const isSlider = (event.target as HTMLElement).matches("input");
+    if (event.key === "h" || (event.key === "ArrowLeft" && !isSlider)) go(at - 1);
+    else if (event.key === "l" || (event.key === "ArrowRight" && !isSlider)) go(at + 1);
   };
   return (
-    <>
-      <button type="button" onClick={check} disabled={busy}>
-        {busy ? "Verifying …" : "Verify"}
-      </button>
-      <span role="status" className="wrap">
-        {said}
-      </span>
-    </>
+    <div className="column" onKeyDown={onKeys}>
+      <p className="buttons">
+        <button type="button" disabled={at <= first} onClick={() => go(at - 1)}>
+          Older
+        </button>
+        <input className="slider" type="range" aria-label="Record" min={first} max={last} value={at} onChange={(event) => go(Number(event.target.value))} />
+        <button type="button" disabled={at >= last} onClick={() => go(at + 1)}>
+          Newer
+        </button>
+        <span className="faint">
+          {at} of {last}. <span className="wide-only">H and L, or the arrow keys: older and newer.</span>
+        </span>
+      </p>
+      <RecordAt unit={unit === "" ? undefined : unit} at={at} />
+    </div>
   );
 }

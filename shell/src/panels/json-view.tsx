@@ -1,62 +1,84 @@
 /** Data as JSON text, cut at a length that a page can show, and the beginning of a blob. */
 import { useState } from "react";
+import { Cut, Erased, MarkedJson } from "../parts/marks";
+import { Problem } from "../parts/notes";
 import { Verbatim } from "../parts/verbatim";
-import { blobPath } from "../sdk";
+import { ApiError, blobHead, blobPath, erasureOf, type Head } from "../sdk";
+import { Moment } from "./panel-state";
 
 const LONGEST = 50_000;
 const HEAD_BYTES = 4096;
 
-export function JsonView({ value, label }: { value: unknown; label: string }) {
+interface JsonViewProps {
+  value: unknown;
+  label: string;
+  /** Whether the server withheld parts of the value from this caller. */
+  redacted?: boolean;
+}
+
+export function JsonView({ value, label, redacted = false }: JsonViewProps) {
   const text = JSON.stringify(value, null, 2) ?? "null";
+  const head = text.slice(0, LONGEST);
   return (
     <div className="json" tabIndex={0} role="group" aria-label={label}>
-      <pre dir="ltr">
-        <Verbatim text={text.slice(0, LONGEST)} />
-      </pre>
-      {text.length > LONGEST && (
-        <p className="faint">
-          Cut: the first {LONGEST.toLocaleString()} of {text.length.toLocaleString()} characters.
-        </p>
-      )}
+      <pre dir="ltr">{redacted ? <MarkedJson text={head} /> : <Verbatim text={head} />}</pre>
+      {text.length > LONGEST && <Cut shown={LONGEST} whole={text.length} of="characters" />}
     </div>
   );
 }
 
-/** A blob by its address: the first bytes on demand, and the whole as a download. */
-export function BlobHead({ address }: { address: string }) {
-  const [head, setHead] = useState<{ text: string; size: string }>();
-  const [problem, setProblem] = useState("");
+type Found = { head: Head } | { erased: { actor: string; why: string; time_ns: number } };
+
+/** A blob by its address: its size and first bytes on demand, and the whole as a download. */
+export function BlobHead({ address, name }: { address: string; name?: string }) {
+  const [found, setFound] = useState<Found>();
+  const [problem, setProblem] = useState<unknown>();
   const look = async () => {
-    setProblem("");
+    setProblem(undefined);
     try {
-      const answer = await fetch(blobPath(address), { headers: { range: `bytes=0-${HEAD_BYTES - 1}` } });
-      if (!answer.ok) throw new Error((await answer.json()).message);
-      const size = answer.headers.get("content-range")?.split("/")[1] ?? answer.headers.get("content-length") ?? "?";
-      setHead({ text: await answer.text(), size });
+      setFound({ head: await blobHead(address, HEAD_BYTES) });
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error));
+      const erased = error instanceof ApiError && error.code === "erased" ? await erasureOf(address).catch(() => null) : null;
+      if (erased !== null) setFound({ erased });
+      else setProblem(error);
     }
   };
   return (
     <div className="blob">
-      <code className="wrap">{address.slice(0, 19)}…</code>{" "}
+      {name !== undefined && <bdi>{name} </bdi>}
+      <code className="wrap">{address}</code>{" "}
       <button type="button" className="link" onClick={look}>
         Show the beginning
       </button>{" "}
       <a href={blobPath(address)} download>
         Download
       </a>
-      {problem !== "" && <p role="alert" className="problem">{problem}</p>}
-      {head !== undefined && (
-        <>
-          <pre dir="auto">
-            <Verbatim text={head.text} />
-          </pre>
-          <p className="faint">
-            {Number(head.size) > HEAD_BYTES ? `The first ${HEAD_BYTES} of ${head.size} bytes.` : `${head.size} bytes.`}
-          </p>
-        </>
+      {problem !== undefined && <Problem error={problem} onRetry={look} />}
+      {found !== undefined && "erased" in found && (
+        <Erased by={found.erased.actor} why={found.erased.why} at={<Moment ns={found.erased.time_ns} />} />
       )}
+      {found !== undefined && "head" in found && <HeadView head={found.head} label={`Beginning of ${name ?? address}`} />}
     </div>
+  );
+}
+
+/** The beginning of text, with the size of the whole. Bytes that are no text are named, not shown. */
+export function HeadView({ head, label }: { head: Head; label: string }) {
+  const size = `${head.size.toLocaleString()} bytes`;
+  if (!head.type.startsWith("text/")) {
+    return (
+      <p className="faint">
+        {size} of {head.type || "unknown type"}, not shown as text.
+      </p>
+    );
+  }
+  const isCut = new TextEncoder().encode(head.text).length < head.size;
+  return (
+    <>
+      <pre dir="auto" tabIndex={0} role="group" aria-label={label}>
+        <Verbatim text={head.text} />
+      </pre>
+      {isCut ? <Cut shown={Math.min(HEAD_BYTES, head.size)} whole={head.size} of="bytes" /> : <p className="faint">{size}.</p>}
+    </>
   );
 }

@@ -1,8 +1,7 @@
 /** The states of a panel around its data: loading, an error with what to do, and nothing there. */
 import type { ReactNode } from "react";
 import type { Live } from "../live/use-live";
-import { Empty, ErrorNote, Loading } from "../parts/notes";
-import { sentence } from "../sdk";
+import { Empty, Loading, Problem } from "../parts/notes";
 
 interface PanelStateProps<T> {
   live: Live<T>;
@@ -12,11 +11,11 @@ interface PanelStateProps<T> {
   children: (data: T) => ReactNode;
 }
 
-/** Shows what was read. After an error the data that were read before stay. */
+/** Shows what was read. After an error the data that were read before stay, with their date. */
 export function PanelState<T>({ live, loading, empty, isEmpty, children }: PanelStateProps<T>) {
   return (
     <>
-      {live.error !== undefined && <ErrorNote message={sentence(live.error)} onRetry={live.reload} />}
+      {live.error !== undefined && <Problem error={live.error} onRetry={live.reload} readAt={live.readAt} />}
       {live.loading && <Loading label={loading} />}
       {live.data !== undefined && (isEmpty(live.data) ? <Empty>{empty}</Empty> : children(live.data))}
     </>

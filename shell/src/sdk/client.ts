@@ -52,6 +52,21 @@ export async function getText(path: string, query?: Query): Promise<string> {
   return (await send("GET", apiPath(path, query))).text();
 }
 
+export interface Head {
+  text: string;
+  /** The size of the whole, in bytes. */
+  size: number;
+  /** The media type. */
+  type: string;
+}
+
+/** Returns the first bytes of a file as text. */
+export async function getHead(path: string, bytes: number): Promise<Head> {
+  const response = await send("GET", path, undefined, { range: `bytes=0-${bytes - 1}` });
+  const size = response.headers.get("content-range")?.split("/")[1] ?? response.headers.get("content-length");
+  return { text: await response.text(), size: Number(size ?? 0), type: response.headers.get("content-type") ?? "" };
+}
+
 export async function post<T>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> {
   const made = { "content-type": "application/json", ...headers };
   const response = await send("POST", path, JSON.stringify(body), made);

@@ -1,9 +1,12 @@
 /** The paths of the HTTP API as functions. `eventsPost` and `stateGet` are the names that other clients use too. */
-import { get, getText, post, postBytes } from "./client";
+import { ApiError, get, getHead, type Head, getText, post, postBytes } from "./client";
 import type {
   CostReport,
   EffectDecisions,
+  FoundRows,
   JournalHead,
+  JournalRow,
+  RowQuery,
   TraceQuery,
   TraceTree,
   WorkspaceChange,
@@ -69,6 +72,10 @@ export const journalGet = (query: JournalQuery = {}) =>
   get<{ records: JournalRecord[]; next: number | null }>("/api/journal", { ...query });
 export const journalVerify = (seal?: string) => post<Record<string, any>>("/api/journal/verify", { seal: seal ?? null });
 
+export const journalRows = (from: number, limit: number, unit?: string) =>
+  get<{ rows: JournalRow[] }>("/api/journal/rows", { from, limit, unit });
+export const journalSearch = (query: RowQuery) => get<FoundRows>("/api/journal/search", { ...query });
+
 export const journalHead = (prefix = "", limit = 10_000) => get<JournalHead>("/api/journal/head", { prefix, limit });
 export const traceGet = (query: TraceQuery) => get<{ trees: TraceTree[]; now_ns: number }>("/api/trace", { ...query });
 export const costGet = (days: number) => get<CostReport>("/api/cost", { days });
@@ -89,6 +96,23 @@ export const defsGet = () => get<{ definitions: { kind: string; name: string; ha
 export const policyExplain = (tool: string) => get<Record<string, any>>("/api/policy/explain", { tool });
 
 export const blobPath = (ref: string) => `/api/blob/${ref}`;
+/** The first bytes of a blob; an empty one has no range that could be asked for. */
+export const blobHead = async (ref: string, bytes: number): Promise<Head> => {
+  try {
+    return await getHead(blobPath(ref), bytes);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 416) return { text: "", size: 0, type: "text/plain" };
+    throw error;
+  }
+};
+/** Who erased a blob, when and why; null if no record says it. */
+export const erasureOf = async (ref: string): Promise<{ actor: string; why: string; time_ns: number } | null> => {
+  const { records } = await journalGet({ unit: "sys/World@1/erasures", kind: "erased", limit: 1000 });
+  const found = records.findLast((record) => record.body?.ref === ref);
+  if (found === undefined) return null;
+  const why = typeof found.body.why === "string" ? found.body.why : "your role does not see the reason";
+  return { actor: String(found.body.actor ?? ""), why, time_ns: found.time_ns };
+};
 export const blobPost = (bytes: Blob) => postBytes<{ hash: string }>("/api/blob", bytes);
 
 export const workspaceFile = (name: string, path: string, version?: number) =>

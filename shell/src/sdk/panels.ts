@@ -5,6 +5,39 @@ export interface JournalHead {
   units: { unit: string; records: number; hash: string }[];
 }
 
+/** A record in a few words. */
+export interface JournalRow {
+  position: number;
+  unit: string;
+  seq: number;
+  kind: string;
+  time_ns: number;
+  hash: string;
+  redacted: boolean;
+  says: string;
+  state: string | null;
+  why: string | null;
+  refs: number;
+  /** Of a call in a search for calls: when it ended; null while it goes on. */
+  ended_ns?: number | null;
+}
+
+export interface RowQuery {
+  text?: string;
+  unit?: string;
+  kind?: string;
+  attention?: boolean;
+  calls?: boolean;
+  before?: number;
+  limit?: number;
+}
+
+export interface FoundRows {
+  rows: JournalRow[];
+  before: number | null;
+  looked_at: number;
+}
+
 export type TraceQuery = { chat: string; count?: number } | { event_hash: string } | { unit: string; seq: number };
 
 export interface TracePhase {

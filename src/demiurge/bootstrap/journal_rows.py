@@ -109,7 +109,7 @@ class _Known:
         """Returns the row of a record."""
         says, state, why = _said(self._lines(view))
         if view["kind"] == "approval" or (view["kind"] in ENDINGS and says == ""):
-            says = " ".join(filter(None, (says, self._intent_of(view))))
+            says = ": ".join(filter(None, (says, self._intent_of(view))))
         names = ("position", "unit", "seq", "kind", "time_ns", "hash", "redacted")
         return {
             **{name: view[name] for name in names},
