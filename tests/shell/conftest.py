@@ -24,29 +24,33 @@ class Screen:
     problems: list[str] = field(default_factory=list)
     contexts: list[BrowserContext] = field(default_factory=list)
 
-    async def page(self, path: str = "/", *, role: str = "user", actor: str = "", **options: Any) -> Page:
-        """A page that has logged in with a token of `role`, in a browser of its own."""
+    async def page(
+        self, path: str = "/", *, role: str = "user", actor: str = "", base: str = "", **options: Any
+    ) -> Page:
+        """A page that has logged in with a token of `role`, in a browser of its own. `base`: the server's address, if
+        the browser reaches it by another one."""
+        base = base or self.served.base
         context = await self.browser.new_context(**options)
         self.contexts.append(context)
         context.set_default_timeout(15_000)
         made = await self.served.world.tokens.add(actor or f"user:{role}", [role])
-        await context.request.post(f"{self.served.base}/api/login", data={"token": made.secret})
+        await context.request.post(f"{base}/api/login", data={"token": made.secret})
         page = await context.new_page()
-        self._watch(page)
-        await page.goto(self.served.base + path)
+        self._watch(page, base)
+        await page.goto(base + path)
         return page
 
-    def _watch(self, page: Page) -> None:
+    def _watch(self, page: Page, base: str) -> None:
         page.on("pageerror", lambda error: self.problems.append(f"script: {error}"))
         page.on("console", lambda message: self._on_console(message.type, message.text))
-        page.on("request", lambda request: self._on_request(request.url))
+        page.on("request", lambda request: self._on_request(request.url, base))
 
     def _on_console(self, kind: str, text: str) -> None:
         if kind == "error" and "Failed to load resource" not in text:
             self.problems.append(f"console: {text}")
 
-    def _on_request(self, url: str) -> None:
-        if not url.startswith((self.served.base, "data:", "blob:")):
+    def _on_request(self, url: str, base: str) -> None:
+        if not url.startswith((base, "data:", "blob:")):
             self.problems.append(f"request: {url}")
 
 

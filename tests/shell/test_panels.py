@@ -78,33 +78,6 @@ async def test_the_trace_of_a_call_shows_what_waits(screen: Screen) -> None:
     assert "4111-secret" not in await viewer.content()
 
 
-async def test_check_18_a_link_to_a_record_focuses_it(screen: Screen) -> None:
-    created = {"$tag": "ChatCreated", "$value": {"chat_id": "c", "title": "t", "created_at_ms": 1}}
-    schema = "demiurge/ChatEvent@1"
-    for first in range(0, 2500, 100):
-        values = [
-            {**created, "$value": {**created["$value"], "chat_id": f"c{n}"}}  # type: ignore[dict-item]
-            for n in range(first, first + 100)
-        ]
-        await asyncio.gather(*(screen.served.world.submit(schema, value) for value in values))
-    page = await screen.page("/journal?at=4000")
-    row = page.locator("[data-place='3999']")
-    await expect(row).to_be_focused()
-    await expect(page.get_by_role("region", name="Record")).to_contain_text('"position": 4000')
-    assert await page.get_by_role("option").count() < 100
-
-
-async def test_check_17_and_16_new_records_do_not_move_the_view_of_who_looks_back(screen: Screen) -> None:
-    await order(screen)
-    page = await screen.page("/journal?at=1")
-    await expect(page.locator("[data-place='0']")).to_be_focused()
-    before = await page.locator(".rows").evaluate("each => each.scrollTop")
-    created = {"$tag": "ChatCreated", "$value": {"chat_id": "late", "title": "t", "created_at_ms": 1}}
-    await screen.served.world.submit("demiurge/ChatEvent@1", created)
-    await expect(page.get_by_role("button", name="new", exact=False)).to_be_visible()
-    assert await page.locator(".rows").evaluate("each => each.scrollTop") == before
-
-
 def big_tree(spans: int, wait_ns: int = 0) -> dict[str, Any]:
     start = 1_795_000_000_000_000_000
     nodes: list[dict[str, Any]] = [
@@ -184,11 +157,3 @@ async def test_workspaces_show_files_versions_and_differences(screen: Screen) ->
     await page.get_by_role("link", name="what changed").click()
     await expect(page.locator(".side-by-side .removed")).to_contain_text("two")
     await expect(page.locator(".side-by-side .added")).to_contain_text("2")
-
-
-async def test_the_journal_is_verified_and_says_the_seal(screen: Screen) -> None:
-    await order(screen)
-    page = await screen.page("/journal?kind=intent")
-    await expect(page.get_by_role("button", name="tool.call")).to_be_visible()
-    await page.get_by_role("button", name="Verify").click()
-    await expect(page.get_by_text("Sound:")).to_be_visible()

@@ -121,6 +121,7 @@ function AllRecords({ unit, chosen, change }: AllRecordsProps) {
   const list = useRef<Virtualizer<HTMLDivElement, Element>>(null);
   const [seen, setSeen] = useState<number>();
   const atEnd = useRef(chosen === null);
+  const scrolled = useRef(0);
   const place = chosen === null ? null : chosen - first;
 
   useEffect(() => {
@@ -136,7 +137,9 @@ function AllRecords({ unit, chosen, change }: AllRecordsProps) {
   const onScroll = () => {
     const shown = box.current;
     if (shown === null) return;
-    atEnd.current = shown.scrollHeight - shown.scrollTop - shown.clientHeight < ROW_PX;
+    if (shown.scrollHeight - shown.scrollTop - shown.clientHeight < ROW_PX) atEnd.current = true;
+    else if (shown.scrollTop < scrolled.current) atEnd.current = false;  // somebody looks back; new rows alone scroll nothing
+    scrolled.current = shown.scrollTop;
     if (atEnd.current && seen !== count) setSeen(count);
   };
 

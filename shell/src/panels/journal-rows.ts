@@ -5,8 +5,9 @@ import { useLive } from "../live/use-live";
 import { type JournalRow, journalHead, journalRows, journalSearch, type RowQuery } from "../sdk";
 
 const PAGE = 200;
-/** A page is not read again sooner than this, however fast records come. */
+/** A page is not read again sooner than this, however fast records come; after an error, the longer time. */
 const PAUSE_MS = 250;
+const PAUSE_AFTER_ERROR_MS = 2000;
 const OPEN = new Set(["running", "awaiting_approval"]);
 
 export interface Rows {
@@ -24,16 +25,19 @@ interface Pages {
   read: Map<number, JournalRow[]>;
   /** The number of rows that were known when a page was asked for. */
   asked: Map<number, number>;
+  /** The pages that are being read, or were a moment ago. */
+  busy: Set<number>;
   /** The pages of calls that have not ended, by the place of the call. */
   open: Map<string, number>;
 }
 
 export function useRows(unit: string): Rows {
   const [, setVersion] = useState(0);
+  const [pageError, setPageError] = useState<unknown>();
   const pages = useRef<Pages>(undefined);
   const known = useRef(0);
   if (pages.current?.unit !== unit) {
-    pages.current = { unit, read: new Map(), asked: new Map(), open: new Map() };
+    pages.current = { unit, read: new Map(), asked: new Map(), busy: new Set(), open: new Map() };
     known.current = 0;
   }
   const now = pages.current;
@@ -59,7 +63,9 @@ export function useRows(unit: string): Rows {
   });
 
   const fetchPage = async (page: number) => {
+    now.busy.add(page);
     now.asked.set(page, known.current);
+    let pause = PAUSE_MS;
     try {
       const found = await journalRows(page * PAGE + first, PAGE, unit === "" ? undefined : unit);
       now.read.set(page, found.rows);
@@ -68,21 +74,28 @@ export function useRows(unit: string): Rows {
         if (OPEN.has(row.state ?? "")) now.open.set(name, page);
         else now.open.delete(name);
       }
-    } catch {
+      setPageError(undefined);
+    } catch (error) {
       now.asked.delete(page);
+      setPageError(error);
+      pause = PAUSE_AFTER_ERROR_MS;
     }
-    setTimeout(() => setVersion((old) => old + 1), now.asked.get(page) === known.current ? 0 : PAUSE_MS);
+    setVersion((old) => old + 1);
+    setTimeout(() => {
+      now.busy.delete(page);
+      setVersion((old) => old + 1);
+    }, pause);
   };
   const at = (place: number) => {
     const page = Math.floor(place / PAGE);
     const rows = now.read.get(page);
     const asked = now.asked.get(page);
     const mayAsk = asked === undefined || (rows !== undefined && asked <= place && rows.length + page * PAGE <= place);
-    if (mayAsk) void fetchPage(page);
+    if (mayAsk && !now.busy.has(page)) void fetchPage(page);
     return rows?.[place % PAGE];
   };
   const count = head.data === undefined ? undefined : Math.max(head.data, known.current);
-  return { count, error: head.error, readAt: head.readAt, reload: head.reload, at };
+  return { count, error: head.error ?? pageError, readAt: head.readAt, reload: head.reload, at };
 }
 
 export interface Search {

@@ -27,21 +27,27 @@ interface RecordListProps {
 export function RecordList({ label, count, at, chosen, onChoose, box, onList, onScroll }: RecordListProps) {
   const px = useNarrow() ? NARROW_ROW_PX : ROW_PX;
   const rows = useVirtualizer({ count, getScrollElement: () => box.current, estimateSize: () => px, overscan: 10 });
-  useEffect(() => rows.measure(), [px]);
+  useEffect(() => {
+    rows.measure();
+  }, [px]);
   const list = useRef(rows);
   list.current = rows;
-  useEffect(() => onList?.(list.current), []);
+  useEffect(() => {
+    onList?.(list.current);
+  }, []);
+  const awaited = useRef<number>(null);
   useEffect(() => {
     if (chosen === null || count === 0) return;
     rows.scrollToIndex(chosen, { align: "auto" });
-    let tries = 0;
-    const focus = () => {
-      const row = box.current?.querySelector<HTMLElement>(`[data-place="${chosen}"]`);
-      if (row != null) row.focus({ preventScroll: true });
-      else if (tries++ < 30) requestAnimationFrame(focus);
-    };
-    focus();
+    awaited.current = chosen;
   }, [chosen, count === 0]);
+  useEffect(() => {
+    if (awaited.current === null) return;
+    const row = box.current?.querySelector<HTMLElement>(`[data-place="${awaited.current}"]`);
+    if (row == null) return;
+    row.focus({ preventScroll: true });
+    awaited.current = null;
+  });
 
   const onKeys = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
