@@ -12,8 +12,6 @@ from tests.shell.steps import ask_for_order
 
 from demiurge.bootstrap import journal_rows
 
-SECRET = "canary-4111"
-
 
 async def search(client: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
     answer = await client.get("/api/journal/search", params=query)
@@ -69,11 +67,12 @@ async def test_calls_are_listed_with_how_they_ended(served: Served) -> None:
 async def test_text_is_found_only_in_what_the_caller_may_see(served: Served) -> None:
     await ask_for_order(served)
     user, viewer = await served.client(), await served.client("viewer")
-    await user.post(f"/api/approvals/{await approval_of(user)}", json={"decision": "reject", "reason": SECRET})
-    await served.world.settle()
-    assert [row["kind"] for row in (await search(user, text=SECRET.upper(), kind="approval"))["rows"]] == ["approval"]
-    assert (await search(viewer, text=SECRET, kind="approval"))["rows"] == []
-    assert SECRET not in str(await search(viewer, kind="approval"))
+    withheld = '"ALIAS": "llm/api"'
+    assert [row["says"].split()[0] for row in (await search(user, text=withheld, kind="intent"))["rows"]] == [
+        "llm.generate"
+    ]
+    assert (await search(viewer, text=withheld))["rows"] == []
+    assert len((await search(viewer, text="ORDER_PART", kind="intent"))["rows"]) == 1
 
 
 async def test_a_long_search_goes_on_where_it_stopped(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
