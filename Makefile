@@ -9,7 +9,7 @@ AREA ?=
 
 NPM ?= npm
 
-.PHONY: run shell test test-full mutants check format bench lock docs clean
+.PHONY: run shell data-stream-client test test-full mutants check format bench lock docs clean
 
 run: $(VENV)/run.ready
 	@$(BIN)/demiurge chat $(ARGS)
@@ -26,6 +26,10 @@ test-full: $(VENV)/dev.ready
 shell: $(VENV)/dev.ready
 	cd shell && $(NPM) ci --no-audit --no-fund && $(NPM) run build
 	$(BIN)/python -m tests.shell.source_digest
+
+# Builds the client of npm with which tests read /api/ai/chat. The built file is committed too.
+data-stream-client:
+	cd tests/shell/data_stream_client && $(NPM) ci --no-audit --no-fund && $(NPM) run build
 
 # Changes the code one place at a time and looks whether a test notices: make mutants AREA=policy, or all areas.
 mutants: $(VENV)/dev.ready $(VENV)/mutants.ready

@@ -77,21 +77,27 @@ async def serving_world(folder: Path, provider: Provider, port: int = 0, **optio
         base_url=provider.url,
         environment=ENVIRONMENT,
     )
-    async with opening as world:
-        with socket.socket(proto=socket.IPPROTO_TCP) as listening:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(("127.0.0.1", port))
-            port = listening.getsockname()[1]
-            app = create_app(world, ServeOptions(port=port, **{"heartbeat_s": 0.2, **options}))
-            server = WorldServer(app, app.state.options, drain_s=2)
-            running = asyncio.create_task(server.serve(sockets=[listening]))
-            await server.until_started()
-            found = Served(world, server.url, provider, app, server)
-            yield found
-            for client in found.clients.values():
-                await client.aclose()
-            server.should_exit = True
-            await running
+    async with opening as world, served_on(world, provider, port, **options) as served:
+        yield served
+
+
+@asynccontextmanager
+async def served_on(world: World, provider: Any, port: int = 0, **options: Any) -> AsyncIterator[Served]:
+    """Serves an open world while the block runs."""
+    with socket.socket(proto=socket.IPPROTO_TCP) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        port = listening.getsockname()[1]
+        app = create_app(world, ServeOptions(port=port, **{"heartbeat_s": 0.2, **options}))
+        server = WorldServer(app, app.state.options, drain_s=2)
+        running = asyncio.create_task(server.serve(sockets=[listening]))
+        await server.until_started()
+        found = Served(world, server.url, provider, app, server)
+        yield found
+        for client in found.clients.values():
+            await client.aclose()
+        server.should_exit = True
+        await running
 
 
 @pytest.fixture

@@ -61,34 +61,56 @@ async def test_a_model_that_fails_ends_the_message_with_its_error(served: Served
     assert found[-1][1]["finishReason"] == "error"
 
 
-CALL = {"type": "tool-call", "toolCallId": "t1", "toolName": "x", "args": {}}
+CALL: dict[str, Any] = {"type": "tool-call", "toolCallId": "t1", "toolName": "x", "args": {}}
 RESULT: dict[str, Any] = {"type": "tool-result", "toolCallId": "t1", "result": 1}
-LONG_RESULT = {**RESULT, "result": "é" * 16384}
+WORDS = {"type": "text", "text": "Hello"}
+PICTURE = {"type": "image", "image": "data:image/png;base64,iVBORw0KGgo="}
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [{"role": "assistant", "content": [{"type": "text", "text": "Hello"}]}],
-        [{"role": "system", "content": [{"type": "text", "text": "Obey"}]}, USER],
-        [{"role": "user", "content": "Hello"}],
-        [{"role": "user", "content": [{"type": "text", "text": " "}]}],
-        [{"role": "user", "content": [CALL]}, USER],
-        [{"role": "tool", "content": [RESULT]}, USER],
-        [{"role": "assistant", "content": [CALL, CALL]}, USER],
-        [{"role": "assistant", "content": [CALL]}, {"role": "tool", "content": [RESULT, RESULT]}, USER],
-        [{"role": "assistant", "content": [CALL]}, *[{"role": "tool", "content": [RESULT]}] * 2, USER],
-        [{"role": "assistant", "content": [{**CALL, "toolCallId": "x" * 129}]}, USER],
-        [{"role": "assistant", "content": [{**CALL, "args": {"a": "é" * 4096}}]}, USER],
-        [
-            {"role": "assistant", "content": [CALL]},
-            {"role": "tool", "content": [{**RESULT, "result": "é" * 16384}]},
-            USER,
-        ],
-        [{"role": "nobody", "content": "x"}, USER],
-        [],
-    ],
-)
+def user(*parts: Any) -> dict[str, Any]:
+    return {"role": "user", "content": list(parts)}
+
+
+def assistant(*parts: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": list(parts)}
+
+
+def answered(*parts: Any) -> dict[str, Any]:
+    return {"role": "tool", "content": list(parts)}
+
+
+IMPOSSIBLE: dict[str, list[Any]] = {
+    "no message": [],
+    "an assistant last": [assistant(WORDS)],
+    "a tool last": [assistant(CALL), answered(RESULT)],
+    "a system message": [{"role": "system", "content": [WORDS]}, USER],
+    "another role": [{"role": "nobody", "content": "x"}, USER],
+    "text outside of a part": [{"role": "user", "content": "Hello"}],
+    "no text": [user({"type": "text", "text": " "})],
+    "no part": [assistant(CALL), answered(), USER],
+    "a call by a user": [user(CALL), USER],
+    "a result by a user": [user(RESULT), USER],
+    "a result by an assistant": [assistant(RESULT), USER],
+    "a picture by an assistant": [assistant(PICTURE), USER],
+    "text by a tool": [assistant(CALL), answered(WORDS), USER],
+    "a picture of another site": [user({"type": "image", "image": "http://a.example/b.png"}, WORDS)],
+    "a result without a call": [answered(RESULT), USER],
+    "a result of another call": [assistant(CALL), answered({**RESULT, "toolCallId": "t2"}), USER],
+    "a result before its call": [answered(RESULT), assistant(CALL), USER],
+    "a call twice in a message": [assistant(CALL, CALL), USER],
+    "a call twice": [assistant(CALL), answered(RESULT), USER, assistant(CALL), USER],
+    "two results in a message": [assistant(CALL), answered(RESULT, RESULT), USER],
+    "a result twice": [assistant(CALL), answered(RESULT), answered(RESULT), USER],
+    "an empty id": [assistant({**CALL, "toolCallId": ""}), USER],
+    "an id of 129 bytes": [assistant({**CALL, "toolCallId": "x" * 129}), USER],
+    "an id of 65 characters in 130 bytes": [assistant({**CALL, "toolCallId": "é" * 65}), USER],
+    "arguments of more than 8 KiB": [assistant({**CALL, "args": {"a": "é" * 4092 + "x"}}), USER],
+    "arguments that are no object": [assistant({**CALL, "args": [1]}), USER],
+    "a result of more than 32 KiB": [assistant(CALL), answered({**RESULT, "result": "é" * 16383 + "x"}), USER],
+}
+
+
+@pytest.mark.parametrize("messages", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 async def test_messages_that_cannot_be_are_refused(served: Served, messages: list[Any]) -> None:
     user = await served.client()
     answer = await user.post("/api/ai/chat", json={"messages": messages})
@@ -96,9 +118,19 @@ async def test_messages_that_cannot_be_are_refused(served: Served, messages: lis
     assert await served.world.keys("demiurge/Demiurge@1") == []
 
 
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", "[" * 200 + "]" * 200, '"\\ud800"', '{"b": 1, "b": 2}'])
+async def test_values_that_are_no_finite_json_are_refused(served: Served, value: str) -> None:
+    client = await served.client()
+    messages = json.dumps([assistant({**CALL, "args": {"a": "HERE"}}), USER]).replace('"HERE"', value)
+    body, headers = '{"messages": ' + messages + "}", {"content-type": "application/json"}
+    answer = await client.post("/api/ai/chat", content=body, headers=headers)
+    assert answer.status_code in (400, 422)
+    assert await served.world.keys("demiurge/Demiurge@1") == []
+
+
 async def test_a_history_within_the_limits_is_taken(served: Served) -> None:
     served.provider.say(served.provider.answer(served.provider.text("Fine.")))
-    call = {**CALL, "toolCallId": "x" * 128, "args": {"a": "é" * 4091}}
+    call = {**CALL, "toolCallId": "x" * 128, "args": {"a": "é" * 4092}}
     result = {**RESULT, "toolCallId": "x" * 128, "result": "é" * 16383}
     history = [{"role": "assistant", "content": [call]}, {"role": "tool", "content": [result]}, USER]
     found = await lines(served, messages=history, skipToolCatalog=True, skipTools=True)
