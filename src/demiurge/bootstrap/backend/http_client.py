@@ -7,6 +7,7 @@ not answered is not sent again, but for an event, which has a key.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
@@ -30,12 +31,13 @@ TRIES: Final = 3
 
 class HttpBackend:
     """The calls of one token on the server at `url`. Raises UsageError (`unauthorized`) for a token that is not good,
-    Unavailable when no server answers."""
+    UsageError (`bad_address`) for a `url` that is none, Unavailable when no server answers, or one whose certificate is
+    not trusted (`untrusted_certificate`)."""
 
     def __init__(self, url: str, token: str) -> None:
         if not token:
             raise UsageError("No token is given: `demiurge tokens add` makes one.", code="unauthorized")
-        base = url.rstrip("/")
+        base = _checked_address(url)
         headers = {"authorization": f"Bearer {token}", "content-type": "application/cbor"}
         timeout = httpx.Timeout(None, connect=CONNECT_S)
         self._client = httpx.Client(base_url=base, headers=headers, timeout=timeout)
@@ -81,12 +83,14 @@ class HttpBackend:
     def _session(self) -> dict[str, Any]:
         try:
             answer = self._client.get("/api/session")
-            found: dict[str, Any] = answer.json()
+            found: Any = answer.json() if answer.content else {}
         except (httpx.HTTPError, ValueError) as error:
             raise self._away(error) from error
-        if answer.status_code != 200:
-            raise UsageError(str(found.get("message", answer.status_code)), code=str(found.get("code", "http")))
-        return found
+        session: dict[str, Any] = found if isinstance(found, dict) else {}
+        if answer.status_code != 200 or "actor" not in session:
+            message = f"{self._url} is not the server of a world: it answered {answer.status_code}."
+            raise UsageError(str(session.get("message", message)), code=str(session.get("code", "http")))
+        return session
 
     def _call(self, operation: Operation, *args: Any) -> Any:
         if operation.kind == "stream":
@@ -129,8 +133,7 @@ class HttpBackend:
         raise Unavailable(f"The server at {self._url} ended the connection.", code="server_gone")
 
     def _away(self, error: Exception) -> DemiurgeError:
-        why = type(error).__name__
-        return Unavailable(f"The server at {self._url} does not answer ({why}); is it running?", code="server_gone")
+        return _away(self._url, error)
 
 
 class _Run:
@@ -151,6 +154,37 @@ class _Run:
                 if error.code != "server_gone" or not left:
                     raise
         raise AssertionError
+
+
+def _checked_address(url: str) -> str:
+    """Returns the address of a server without a slash at its end. Raises UsageError."""
+    try:
+        address = httpx.URL(url)
+        is_address = address.scheme in ("http", "https") and address.host and (address.port or 80) < 2**16
+    except (httpx.InvalidURL, ValueError):
+        is_address = False
+    if not is_address:
+        why = f"{url!r} is not the address of a server; `demiurge serve` prints one, such as http://127.0.0.1:7777."
+        raise UsageError(why, code="bad_address")
+    return url.rstrip("/")
+
+
+def _away(url: str, error: BaseException) -> Unavailable:
+    """Returns the error for a server that cannot be reached."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
+        causes.append(cause)
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            how = "If you trust its authority, name the authority's certificate in SSL_CERT_FILE."
+            message = f"The certificate of {url} is not trusted: {cause.verify_message.rstrip('.')}. {how}"
+            return Unavailable(message, code="untrusted_certificate")
+    hint = "is it running?"
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        hint = "does it speak http in place of https?"
+    elif isinstance(error, httpx.RemoteProtocolError | httpx.ReadError) and url.startswith("http:"):
+        hint = "does it speak https in place of http?"
+    return Unavailable(f"The server at {url} does not answer ({type(error).__name__}); {hint}", code="server_gone")
 
 
 def _path(operation: Operation) -> str:
