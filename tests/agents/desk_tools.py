@@ -36,11 +36,11 @@ def user(text: str) -> Message:
     return Message("user", (Text(text),))
 
 
-def says(text: str, usage: Usage | None = None) -> Completion:
+def text_answer(text: str, usage: Usage | None = None) -> Completion:
     return Completion(text, (), "stop", usage, (Message("assistant", (Text(text),)),))
 
 
-def asks(*calls: ToolCall, text: str = "", usage: Usage | None = None) -> Completion:
+def call_answer(*calls: ToolCall, text: str = "", usage: Usage | None = None) -> Completion:
     words = (Message("assistant", (Text(text),)),) if text else ()
     return Completion(text, calls, "tool_calls", usage, (*words, *calls))
 
@@ -130,7 +130,7 @@ async def events_of(run: Any) -> list[AiEvent]:
     return [event async for event in run]
 
 
-async def nothing_left() -> None:
+async def close_abandoned_tasks() -> None:
     """Gives the event loop the turns that it needs to close what was left by `break`."""
     while len(asyncio.all_tasks()) > 1:
         await asyncio.sleep(0)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.agents.desk_tools import asks, call, check_paired, outputs, says, user
+from tests.agents.desk_tools import call, call_answer, check_paired, outputs, text_answer, user
 
 from demiurge.agents.conversation import read
 from demiurge.wire.items import Item, Message, Reasoning, Text, ToolOutput
 from demiurge.wire.rounds import call_identity
 
 ONE, TWO, THREE = call("c1", "look", at="x"), call("c2", "look", at="y"), call("c3", "look", at="z")
-FIRST: list[Item] = [user("Hi"), *asks(ONE, TWO, text="Let me see.").items]
+FIRST: list[Item] = [user("Hi"), *call_answer(ONE, TWO, text="Let me see.").items]
 
 
 def identities(*calls: object) -> frozenset[str]:
@@ -41,7 +41,7 @@ def test_rounds_and_earlier_calls_count_within_a_turn() -> None:
 
 
 def test_a_call_that_was_talked_past_is_answered_once_and_for_all() -> None:
-    items = read([*FIRST, ToolOutput("c2", "two"), user("Never mind"), *says("Well.").items, user("Bye")]).items
+    items = read([*FIRST, ToolOutput("c2", "two"), user("Never mind"), *text_answer("Well.").items, user("Bye")]).items
     assert outputs(items) == {"c1": "cancelled", "c2": "two"}
     check_paired(items)
     assert read(items).items == items
@@ -52,7 +52,7 @@ def test_a_call_that_was_talked_past_is_answered_once_and_for_all() -> None:
     [
         ([], False),
         ([user("Hi")], True),
-        ([user("Hi"), *says("Hello.").items], False),
+        ([user("Hi"), *text_answer("Hello.").items], False),
         (FIRST, True),
         ([*FIRST, ToolOutput("c1", "1"), ToolOutput("c2", "2")], True),
     ],

@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agents.desk_tools import (
     Desk,
-    asks,
     call,
+    call_answer,
     check_events,
     check_paired,
+    close_abandoned_tasks,
     events_of,
-    nothing_left,
     outputs,
     results,
-    says,
+    text_answer,
     user,
 )
 from tests.provider import serving
@@ -59,7 +59,7 @@ SECOND = 1_000_000_000
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-async def read(run: AgentRun, events: list[AiEvent], stop_after: int | None = None) -> None:
+async def read_events(run: AgentRun, events: list[AiEvent], stop_after: int | None = None) -> None:
     """Into `events`, so that they are there even if the run raises."""
     async for event in run:
         events.append(event)
@@ -68,7 +68,7 @@ async def read(run: AgentRun, events: list[AiEvent], stop_after: int | None = No
 
 
 async def test_an_answer_in_words_is_one_text_one_final_and_one_done() -> None:
-    desk = Desk().loop(says("Hello.", Usage(7, 2)), system="Be brief.")
+    desk = Desk().loop(text_answer("Hello.", Usage(7, 2)), system="Be brief.")
     run = desk.agent.run("Hi")
     usage = UsageReport(7, 2, model="m")
     assert await events_of(run) == [
@@ -85,7 +85,7 @@ async def test_an_answer_in_words_is_one_text_one_final_and_one_done() -> None:
 
 async def test_the_loop_offers_the_model_only_tools_that_the_runner_would_not_deny() -> None:
     async def shown(desk: Desk) -> list[str]:
-        await desk.loop(says("")).agent.complete("Hi")
+        await desk.loop(text_answer("")).agent.complete("Hi")
         return [spec.name for spec in desk.model.requests[0].specs]
 
     assert await shown(Desk()) == ["fail", "look", "signal", "wait", "write"]
@@ -93,8 +93,8 @@ async def test_the_loop_offers_the_model_only_tools_that_the_runner_would_not_de
 
 
 async def test_a_call_is_run_and_the_model_is_told() -> None:
-    asked = asks(call("c1", "look", at="the sea"), text="Let me see.")
-    desk = Desk().loop(asked, says("It is calm."), tool_choice="required")
+    asked = call_answer(call("c1", "look", at="the sea"), text="Let me see.")
+    desk = Desk().loop(asked, text_answer("It is calm."), tool_choice="required")
     run = desk.agent.run("How is the sea?")
     assert await events_of(run) == [
         TextDelta("Let me see."),
@@ -127,7 +127,7 @@ async def test_every_call_of_an_answer_is_answered_in_order_and_then_the_model_i
         call("c7", "hidden"),
         call("c8", "look", at="y"),
     ]
-    desk = Desk().loop(asks(*asked), says("Well."))
+    desk = Desk().loop(call_answer(*asked), text_answer("Well."))
     events = await events_of(desk.agent.run("Go"))
     check_events(events)
     told = {
@@ -148,8 +148,8 @@ async def test_every_call_of_an_answer_is_answered_in_order_and_then_the_model_i
 
 
 async def test_an_equal_call_is_refused_in_a_later_round_and_not_in_a_later_turn() -> None:
-    one, two, three = (asks(call(f"c{n}", "write", text="x")) for n in (1, 2, 3))
-    desk = Desk().loop(one, two, says("Done."), three, says("Again."))
+    one, two, three = (call_answer(call(f"c{n}", "write", text="x")) for n in (1, 2, 3))
+    desk = Desk().loop(one, two, text_answer("Done."), three, text_answer("Again."))
     first = await desk.agent.complete("Write x")
     assert outputs(first.items) == {"c1": "wrote x", "c2": "repeated_call"}
     second = await desk.agent.complete("Once more", first.items)
@@ -158,7 +158,7 @@ async def test_an_equal_call_is_refused_in_a_later_round_and_not_in_a_later_turn
 
 
 async def test_a_model_that_does_not_stop_is_asked_without_tools_and_then_stopped() -> None:
-    endless = [asks(call(f"c{n}", "look", at=str(n))) for n in range(9)]
+    endless = [call_answer(call(f"c{n}", "look", at=str(n))) for n in range(9)]
     desk = Desk().loop(*endless, max_tool_rounds=2)
     run = desk.agent.run("Look")
     events = await events_of(run)
@@ -174,14 +174,14 @@ async def test_a_model_that_does_not_stop_is_asked_without_tools_and_then_stoppe
 
 
 async def test_a_model_that_stops_when_it_is_told_to_has_its_say() -> None:
-    desk = Desk().loop(asks(call("c1", "look", at="x")), says("I give up."), max_tool_rounds=0)
+    desk = Desk().loop(call_answer(call("c1", "look", at="x")), text_answer("I give up."), max_tool_rounds=0)
     turn = await desk.agent.complete("Look")
     assert (turn.status, turn.text, outputs(turn.items)) == ("done", "I give up.", {"c1": "rounds_exceeded"})
     assert desk.done == []
 
 
 async def test_too_many_calls_at_once_are_not_taken() -> None:
-    desk = Desk().loop(asks(*(call(f"c{n}", "look", at=str(n)) for n in range(MAX_CALLS + 1))))
+    desk = Desk().loop(call_answer(*(call(f"c{n}", "look", at=str(n)) for n in range(MAX_CALLS + 1))))
     turn = await desk.agent.complete("Look")
     assert (turn.status, turn.error_code, turn.items) == ("failed", "bad_response", (user("Look"),))
     assert "more than 256 tool calls" in turn.message
@@ -212,9 +212,9 @@ def test_open_calls_that_their_ids_do_not_tell_apart_are_not_run(ids: tuple[str,
 
 async def test_ids_that_are_missing_or_taken_become_the_calls_own() -> None:
     def answer(*ids: str) -> Completion:
-        return asks(*(call(name, "look", at=f"{at}{ids}") for at, name in enumerate(ids)))
+        return call_answer(*(call(name, "look", at=f"{at}{ids}") for at, name in enumerate(ids)))
 
-    desk = Desk().loop(answer("a", "", "a", "not an id!"), answer("a", "b"), says("Done."))
+    desk = Desk().loop(answer("a", "", "a", "not an id!"), answer("a", "b"), text_answer("Done."))
     run = desk.agent.run("Look")
     check_events(await events_of(run))
     check_paired(run.turn.items)
@@ -229,7 +229,7 @@ async def test_call_and_end_events_that_a_model_streams_are_never_run_and_do_not
             self.show = on_event
             for event in (ToolCallStart("c1", "write", {"text": "x"}), Done(), ErrorEvent("x"), TextDelta("We")):
                 on_event(event)
-            return says("Well.")
+            return text_answer("Well.")
 
     desk, eager = Desk(), Eager()
     run = AgentLoop(eager, desk.runner, provider="openai-chat", model_name="m").run("Hi")
@@ -251,7 +251,9 @@ async def test_calls_that_are_not_among_the_items_are_not_run() -> None:
 
 
 async def test_a_turn_that_the_provider_broke_off_can_be_taken_up_again() -> None:
-    desk = Desk().loop(asks(call("c1", "write", text="x")), ProviderError(code="rate_limit"), says("Written."))
+    desk = Desk().loop(
+        call_answer(call("c1", "write", text="x")), ProviderError(code="rate_limit"), text_answer("Written.")
+    )
     run = desk.agent.run("Write x")
     events = await events_of(run)
     check_events(events)
@@ -267,30 +269,30 @@ async def test_an_unexpected_exception_of_a_model_is_raised_after_the_done_event
     run = desk.agent.run("Hi")
     events: list[AiEvent] = []
     with pytest.raises(KeyError, match="a bug"):
-        await read(run, events)
+        await read_events(run, events)
     assert events == [ErrorEvent("internal"), Done(None, "error")]
     assert "a bug" not in run.turn.message
 
 
 async def test_a_signal_ends_the_turn_and_goes_up() -> None:
-    desk = Desk().loop(asks(call("c1", "look", at="x"), call("c2", "signal"), call("c3", "write", text="y")))
+    desk = Desk().loop(call_answer(call("c1", "look", at="x"), call("c2", "signal"), call("c3", "write", text="y")))
     run = desk.agent.run("Go")
     events: list[AiEvent] = []
     with pytest.raises(LoopSignal, match="Render again"):
-        await read(run, events)
+        await read_events(run, events)
     check_events(events)
     assert results(events) == {"c1": "ok", "c2": "cancelled", "c3": "cancelled"}
     assert (run.turn.status, run.turn.error_code) == ("failed", "render_again")
     assert outputs(run.turn.items) == {"c1": "saw x", "c2": "cancelled", "c3": "cancelled"}
     with pytest.raises(LoopSignal):
-        await desk.loop(asks(call("c9", "signal"))).agent.complete("Go")
+        await desk.loop(call_answer(call("c9", "signal"))).agent.complete("Go")
 
 
 class TestApprovals:
-    ASKED = asks(call("c1", "look", at="x"), call("c2", "send", to="ada"), call("c3", "write", text="y"))
+    ASKED = call_answer(call("c1", "look", at="x"), call("c2", "send", to="ada"), call("c3", "write", text="y"))
 
     async def test_a_turn_waits_for_a_person_and_goes_on_with_the_same_items(self) -> None:
-        desk = Desk(approvals=True).loop(self.ASKED, says("Sent."))
+        desk = Desk(approvals=True).loop(self.ASKED, text_answer("Sent."))
         run = desk.agent.run("Send it")
         events = await events_of(run)
         check_events(events)
@@ -314,14 +316,14 @@ class TestApprovals:
         check_paired(resumed.turn.items)
 
     async def test_a_no_is_told_to_the_model(self) -> None:
-        desk = Desk(approvals=True).loop(self.ASKED, says("As you wish."))
+        desk = Desk(approvals=True).loop(self.ASKED, text_answer("As you wish."))
         waiting = await desk.agent.complete("Send it")
         desk.decide("reject")
         turn = await desk.agent.complete(waiting.items)
         assert (turn.status, outputs(turn.items)["c2"]) == ("done", "approval_rejected")
 
     async def test_a_new_user_message_cancels_the_call_that_waits_for_approval(self) -> None:
-        desk = Desk(approvals=True).loop(self.ASKED, says("Then not."))
+        desk = Desk(approvals=True).loop(self.ASKED, text_answer("Then not."))
         waiting = await desk.agent.complete("Send it")
         turn = await desk.agent.complete("Leave it", waiting.items)
         assert turn.status == "done"
@@ -331,8 +333,8 @@ class TestApprovals:
         assert desk.done == ["+x", "-x", "wrote y"]
 
     async def test_waiting_is_no_way_around_the_limits(self) -> None:
-        rounds = [asks(call(f"c{n}", "send", to=str(n))) for n in range(3)]
-        desk = Desk(approvals=True).loop(*rounds, says("Enough."), max_tool_rounds=1)
+        rounds = [call_answer(call(f"c{n}", "send", to=str(n))) for n in range(3)]
+        desk = Desk(approvals=True).loop(*rounds, text_answer("Enough."), max_tool_rounds=1)
         turn = await desk.agent.complete("Send")
         while turn.status == "awaiting_approval":
             desk.decide()
@@ -359,7 +361,7 @@ async def test_a_deadline_in_mid_batch_keeps_the_answers_of_calls_that_ran() -> 
         return ToolResult(f"paid {to}")
 
     runner = ToolRunner([pay], policy=ToolPolicy(("pay",)), resources={Deadline: deadline})
-    asked = asks(call("c1", "pay", to="a"), call("c2", "pay", to="b"), call("c3", "pay", to="c"))
+    asked = call_answer(call("c1", "pay", to="a"), call("c2", "pay", to="b"), call("c3", "pay", to="c"))
     agent = AgentLoop(ScriptedModel([asked]), runner, provider="openai-chat", model_name="m")
     turn = await agent.complete("Pay")
     assert (turn.status, turn.error_code) == ("failed", "deadline_exceeded")
@@ -369,7 +371,7 @@ async def test_a_deadline_in_mid_batch_keeps_the_answers_of_calls_that_ran() -> 
 
 async def test_a_signal_in_mid_batch_leaves_a_call_that_waits_open() -> None:
     desk = Desk(approvals=True)
-    desk.loop(asks(call("c1", "send", to="ada"), call("c2", "look", at="x"), call("c3", "signal")))
+    desk.loop(call_answer(call("c1", "send", to="ada"), call("c2", "look", at="x"), call("c3", "signal")))
     run = desk.agent.run("Do")
     with pytest.raises(LoopSignal):
         await events_of(run)
@@ -379,7 +381,10 @@ async def test_a_signal_in_mid_batch_leaves_a_call_that_waits_open() -> None:
 
 async def test_a_turn_that_waits_names_what_a_person_has_to_decide() -> None:
     desk = Desk(approvals=True)
-    desk.loop(asks(call("c1", "send", to="ada"), call("c2", "look", at="x"), call("c3", "send", to="bob")), says("ok"))
+    desk.loop(
+        call_answer(call("c1", "send", to="ada"), call("c2", "look", at="x"), call("c3", "send", to="bob")),
+        text_answer("ok"),
+    )
     turn = await desk.agent.complete("Do")
     assert desk.approvals is not None
     pending = {request.tool_call_id: request.approval_id for request in desk.approvals.pending()}
@@ -398,7 +403,7 @@ async def test_no_request_after_the_deadline(within: str) -> None:
         "context": {},
     }
     ctx = ToolContext(deadline=deadline) if within == "context" else None
-    desk = Desk(**options[within]).loop(says("never asked"), ctx=ctx)
+    desk = Desk(**options[within]).loop(text_answer("never asked"), ctx=ctx)
     turn = await desk.agent.complete("Hi")
     assert turn.error_code == ("budget_exceeded" if within == "budget" else "deadline_exceeded")
     assert desk.model.requests == []
@@ -420,8 +425,10 @@ async def test_a_model_that_takes_longer_than_there_is_time_is_stopped() -> None
 async def test_costs_of_a_turn_are_added_up_exactly_and_rounded_once() -> None:
     tracker = BudgetTracker(Budget(max_cost_micros=65))
     price = Delivery(cost_micros=Decimal("12.3"))
-    looks = [asks(call(f"c{n}", "look", at=str(n)), usage=Usage(60, 10)) for n in range(4)]
-    answers = [replace(answer, delivery=price) for answer in (*looks, replace(says("Done"), usage=Usage(60, 10)))]
+    looks = [call_answer(call(f"c{n}", "look", at=str(n)), usage=Usage(60, 10)) for n in range(4)]
+    answers = [
+        replace(answer, delivery=price) for answer in (*looks, replace(text_answer("Done"), usage=Usage(60, 10)))
+    ]
     run = Desk(resources={BudgetTracker: tracker}).loop(*answers).agent.run("Look")
     events = await events_of(run)
     assert (run.turn.status, run.turn.rounds) == ("done", 5)
@@ -433,10 +440,10 @@ async def test_costs_of_a_turn_are_added_up_exactly_and_rounded_once() -> None:
 
 async def test_the_models_tokens_count_and_a_used_up_budget_ends_the_turn() -> None:
     tracker = BudgetTracker(Budget(max_total_tokens=100, max_cost_micros=50))
-    asked = asks(call("c1", "look", at="x"), usage=Usage(60, 10, cached=5))
+    asked = call_answer(call("c1", "look", at="x"), usage=Usage(60, 10, cached=5))
     priced = Completion("", asked.tool_calls, "tool_calls", asked.usage, asked.items, delivery=Delivery(cost_micros=7))
-    over = asks(call("c2", "look", at="y"), usage=Usage(90, 10))
-    desk = Desk(resources={BudgetTracker: tracker}).loop(priced, over, says("never asked"))
+    over = call_answer(call("c2", "look", at="y"), usage=Usage(90, 10))
+    desk = Desk(resources={BudgetTracker: tracker}).loop(priced, over, text_answer("never asked"))
     run = desk.agent.run("Look")
     events = await events_of(run)
     check_events(events)
@@ -450,7 +457,7 @@ async def test_the_models_tokens_count_and_a_used_up_budget_ends_the_turn() -> N
 
 
 async def test_neighbours_that_only_read_overlap_if_the_runner_lets_them() -> None:
-    asked = asks(
+    asked = call_answer(
         call("c1", "look", at="a"),
         call("c2", "look", at="b"),
         call("c3", "write", text="x"),
@@ -458,7 +465,7 @@ async def test_neighbours_that_only_read_overlap_if_the_runner_lets_them() -> No
     )
     traces = []
     for most in (1, 4):
-        desk = Desk(max_parallel=most).loop(asked, says(""))
+        desk = Desk(max_parallel=most).loop(asked, text_answer(""))
         turn = await desk.agent.complete("Look")
         assert list(outputs(turn.items)) == ["c1", "c2", "c3", "c4"]
         traces.append(" ".join(desk.done))
@@ -476,14 +483,14 @@ async def test_the_runner_hears_who_asks() -> None:
 
     desk = Desk()
     desk.runner = ToolRunner([whoami], policy=ToolPolicy(("whoami",)))
-    desk.loop(asks(call("c1", "whoami")), says(""), ctx=ToolPolicyContext("run-1", actor="agent:7"))
+    desk.loop(call_answer(call("c1", "whoami")), text_answer(""), ctx=ToolPolicyContext("run-1", actor="agent:7"))
     await desk.agent.complete("Who am I?")
     assert seen == ["agent:7"]
 
 
 def test_there_has_to_be_something_to_answer() -> None:
     desk = Desk().loop()
-    for items in ((), (user("Hi"), *says("Hello.").items)):
+    for items in ((), (user("Hi"), *text_answer("Hello.").items)):
         with pytest.raises(InvalidValue, match="nothing for the model to answer"):
             desk.agent.run(items)
     with pytest.raises(InvalidValue, match="max_tool_rounds"):
@@ -499,24 +506,28 @@ ARGUMENTS = st.sampled_from(['{"at": "x"}', '{"at": "y"}', '{"text": "x"}', '{"t
 
 
 @st.composite
-def proposed(draw: Callable[[Any], Any]) -> ToolCall:
+def draw_call(draw: Callable[[Any], Any]) -> ToolCall:
     return ToolCall(draw(IDS), draw(NAMES), draw(ARGUMENTS), draw(st.booleans()))
 
 
 @st.composite
-def answered(draw: Callable[[Any], Any]) -> Completion | Exception:
+def draw_answer(draw: Callable[[Any], Any]) -> Completion | Exception:
     if draw(st.integers(0, 9)) == 0:
         errors = [ProviderError(code="truncated"), DemiurgeError("x", code="some_code"), OSError()]
         error: Exception = draw(st.sampled_from(errors))
         return error
-    calls = draw(st.lists(proposed(), max_size=5))
+    calls = draw(st.lists(draw_call(), max_size=5))
     said = draw(st.sampled_from(["", "Well."]))
     usage = draw(st.sampled_from([None, Usage(3, 2)]))
-    return asks(*calls, text=said, usage=usage) if calls else says(said or "Done.", usage)
+    return call_answer(*calls, text=said, usage=usage) if calls else text_answer(said or "Done.", usage)
 
 
 @given(
-    st.lists(answered(), max_size=6), st.integers(0, 3), st.integers(1, 3), st.booleans(), st.none() | st.integers(0, 9)
+    st.lists(draw_answer(), max_size=6),
+    st.integers(0, 3),
+    st.integers(1, 3),
+    st.booleans(),
+    st.none() | st.integers(0, 9),
 )
 def test_each_call_has_one_result_and_the_turn_one_end_for_any_answers_of_a_model(
     answers: list[Any], rounds: int, most: int, approvals: bool, stop_after: int | None
@@ -527,13 +538,13 @@ def test_each_call_has_one_result_and_the_turn_one_end_for_any_answers_of_a_mode
         while True:
             events: list[AiEvent] = []
             try:
-                await read(run, events, stop_after)
+                await read_events(run, events, stop_after)
                 await run.aclose()
-                await read(run, events)
+                await read_events(run, events)
             except OSError:
                 assert run.turn.error_code == "internal"
             check_events(events)
-            await nothing_left()
+            await close_abandoned_tasks()
             if run.turn.status != "awaiting_approval":
                 break
             desk.decide()
@@ -584,8 +595,8 @@ async def test_with_a_real_client_over_recorded_streams() -> None:
 
 
 async def test_half_a_character_does_not_end_a_conversation() -> None:
-    odd = asks(ToolCall("\ud800", "lo\ud800ok", '{"at": "\ud800"}'), ToolCall("c2", "look", '{"at": "\ud800"}'))
-    desk = Desk().loop(odd, says("Done."))
+    odd = call_answer(ToolCall("\ud800", "lo\ud800ok", '{"at": "\ud800"}'), ToolCall("c2", "look", '{"at": "\ud800"}'))
+    desk = Desk().loop(odd, text_answer("Done."))
     turn = await desk.agent.complete("Look \ud800")
     assert list(outputs(turn.items).values()) == ["policy_denied", "invalid_json"]
     assert turn.items[0] == user("Look \ufffd")
@@ -618,7 +629,7 @@ async def test_a_rendered_prompt_brings_its_text_its_tools_and_its_session() -> 
     prompt = Prompt(PromptTemplate[None](ns="shop", key="stock", name="stock", sections=(section,)))
     rendered, session = prompt.render(), Session()
     calls = ToolExecutor(prompt=prompt, rendered_prompt=rendered, session=session)
-    model = ScriptedModel([asks(call("c1", "count", place="A")), says("Three.")])
+    model = ScriptedModel([call_answer(call("c1", "count", place="A")), text_answer("Three.")])
     loop = AgentLoop(
         model, calls.runner, provider="openai-chat", model_name="m", system=rendered.text, ctx=calls.tool_context
     )

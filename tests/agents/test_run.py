@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from tests.agents.desk_tools import (
     Desk,
-    asks,
     call,
+    call_answer,
     check_events,
     check_paired,
+    close_abandoned_tasks,
     events_of,
-    nothing_left,
     outputs,
     results,
-    says,
+    text_answer,
 )
 
 from demiurge import AgentLoop, ToolEffect, ToolPolicy, ToolRunner, UsageError, tool
@@ -25,11 +25,11 @@ from demiurge.models import GenerateRequest
 from demiurge.tools.events import AiEvent, Done, ErrorEvent, TextDelta, ToolCallStart
 from demiurge.wire.items import Completion
 
-WAITING = asks(call("c1", "look", at="x"), call("c2", "wait"), call("c3", "write", text="y"))
+WAITING = call_answer(call("c1", "look", at="x"), call("c2", "wait"), call("c3", "write", text="y"))
 CUT = {"c1": "ok", "c2": "unknown_outcome", "c3": "cancelled"}
 
 
-async def until(desk: Desk, run: Any) -> list[AiEvent]:
+async def read_until_call_waits(desk: Desk, run: Any) -> list[AiEvent]:
     """Reads until the call that waits has begun."""
     events: list[AiEvent] = []
     async for event in run:
@@ -41,10 +41,10 @@ async def until(desk: Desk, run: Any) -> list[AiEvent]:
 
 
 async def test_a_reader_that_stops_ends_the_run_and_each_call_keeps_a_result() -> None:
-    desk = Desk().loop(WAITING, says("never asked"))
+    desk = Desk().loop(WAITING, text_answer("never asked"))
     run = desk.agent.run("Go")
-    events = await until(desk, run)
-    await nothing_left()
+    events = await read_until_call_waits(desk, run)
+    await close_abandoned_tasks()
     assert results(desk.heard) == CUT
     assert (run.turn.status, run.turn.error_code) == ("failed", "cancelled")
     told = {"c1": "saw x", "c2": "unknown_outcome", "c3": "cancelled"}
@@ -63,10 +63,10 @@ async def test_a_reader_that_stops_ends_the_run_and_each_call_keeps_a_result() -
 async def test_a_block_that_is_left_has_ended_the_run() -> None:
     desk = Desk().loop(WAITING)
     async with desk.agent.run("Go") as run:
-        await until(desk, run)
+        await read_until_call_waits(desk, run)
     assert results(desk.heard) == CUT
     assert run.turn.error_code == "cancelled"
-    await nothing_left()
+    await close_abandoned_tasks()
 
 
 async def test_a_reader_that_is_cancelled_ends_the_run_first() -> None:
@@ -97,7 +97,7 @@ async def test_a_stop_button_lets_the_reader_read_to_the_end() -> None:
 
 
 async def test_one_that_is_stopped_before_it_begins_has_its_done_too() -> None:
-    desk = Desk().loop(says("never asked"))
+    desk = Desk().loop(text_answer("never asked"))
     run = desk.agent.run("Go")
     run.cancel()
     assert await events_of(run) == [ErrorEvent("cancelled"), Done(None, "error")]
@@ -126,7 +126,7 @@ async def test_a_model_that_does_not_let_itself_be_stopped_has_no_call_run() -> 
             on_event(TextDelta("Well"))
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
-            return asks(call("c1", "write", text="x"))
+            return call_answer(call("c1", "write", text="x"))
 
     desk = Desk()
     async with AgentLoop(Stubborn(), desk.runner, provider="openai-chat", model_name="m").run("Go") as run:
@@ -152,11 +152,11 @@ async def test_a_handler_that_does_not_let_itself_be_stopped_is_the_last() -> No
         done.append(text)
         return "wrote"
 
-    asked = asks(call("c1", "stubborn"), call("c2", "write", text="x"))
-    alone = asks(call("c1", "write", text="x"), call("c2", "stubborn"))
+    asked = call_answer(call("c1", "stubborn"), call("c2", "write", text="x"))
+    alone = call_answer(call("c1", "write", text="x"), call("c2", "stubborn"))
     for answer, codes in ((asked, {"c1": "ok", "c2": "cancelled"}), (alone, {"c1": "ok", "c2": "ok"})):
         done.clear()
-        desk = Desk().loop(answer, says("never asked"))
+        desk = Desk().loop(answer, text_answer("never asked"))
         runner = ToolRunner([stubborn, write], policy=ToolPolicy(("stubborn", "write")))
         run = AgentLoop(desk.model, runner, provider="openai-chat", model_name="m").run("Go")
         reader = asyncio.create_task(events_of(run))
@@ -171,7 +171,7 @@ async def test_a_handler_that_does_not_let_itself_be_stopped_is_the_last() -> No
 
 
 async def test_nobody_has_to_read_for_it_to_go_on() -> None:
-    desk = Desk().loop(asks(call("c1", "wait")), says("Waited."))
+    desk = Desk().loop(call_answer(call("c1", "wait")), text_answer("Waited."))
     run = desk.agent.run("Go")
     async for _ in run:
         await desk.waits.wait()
@@ -182,7 +182,7 @@ async def test_nobody_has_to_read_for_it_to_go_on() -> None:
 
 
 async def test_nothing_begins_before_it_is_read() -> None:
-    desk = Desk().loop(says("Hello."))
+    desk = Desk().loop(text_answer("Hello."))
     run = desk.agent.run("Hi")
     with pytest.raises(UsageError, match="not over"):
         _ = run.turn
@@ -191,7 +191,7 @@ async def test_nothing_begins_before_it_is_read() -> None:
 
 
 async def test_events_are_for_one_reader() -> None:
-    run = Desk().loop(says("Hello.")).agent.run("Hi")
+    run = Desk().loop(text_answer("Hello.")).agent.run("Hi")
     one, two = await asyncio.gather(events_of(run), events_of(run), return_exceptions=True)
     assert isinstance(two, UsageError)
     assert isinstance(one, list)
@@ -199,7 +199,12 @@ async def test_events_are_for_one_reader() -> None:
 
 
 async def test_runs_of_one_loop_don_t_mix() -> None:
-    desk = Desk().loop(asks(call("c1", "look", at="a")), asks(call("c1", "look", at="b")), says("A"), says("B"))
+    desk = Desk().loop(
+        call_answer(call("c1", "look", at="a")),
+        call_answer(call("c1", "look", at="b")),
+        text_answer("A"),
+        text_answer("B"),
+    )
     first, second = desk.agent.run("a"), desk.agent.run("b")
     for events in await asyncio.gather(events_of(first), events_of(second)):
         check_events(events)

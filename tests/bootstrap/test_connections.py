@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.canaries.search import bytes_below, found, tapped
+from tests.canaries.search import bytes_below, find_values, tap_socket
 
 from demiurge import AuthCapability, IdempotencyConfig, ToolContext, ToolEffect, ToolPolicy, World, tool
 from demiurge.bootstrap.backend.socket import socket_path
@@ -225,14 +225,14 @@ async def test_a_process_that_joined_adds_a_connection_and_the_token_is_not_on_t
 ) -> None:
     folder = tmp_path / "w"
     async with open_world(folder, environment) as owner:
-        with tapped(socket_path(folder)) as heard:
+        with tap_socket(socket_path(folder)) as heard:
             status, said = await run_child("guest", folder, environment["HOME"])
         assert (status, lent) == (0, [TOKEN]), said
         [one] = await owner.connections.list()
         assert (one.state, one.id) == ("revoked", said.decode().strip())
-    assert found([TOKEN], *heard) == []
+    assert find_values([TOKEN], *heard) == []
     assert one.id.encode() in b"".join(heard)
-    assert found([TOKEN], said, *bytes_below(folder), *bytes_below(Path(environment["HOME"]))) == []
+    assert find_values([TOKEN], said, *bytes_below(folder), *bytes_below(Path(environment["HOME"]))) == []
 
 
 async def test_a_fork_has_the_connections_and_none_of_their_credentials(
@@ -312,7 +312,7 @@ async def test_a_kill_leaves_no_connection_without_credentials_and_no_token_in_t
         ended, out = await run_child("child", folder, home, fault)
         said += out
         assert ended == status, said
-    assert found([TOKEN], said, *bytes_below(folder), *bytes_below(Path(home))) == []
+    assert find_values([TOKEN], said, *bytes_below(folder), *bytes_below(Path(home))) == []
     async with open_world(folder, environment) as world:
         [one] = await world.connections.list()
         assert one.state == "revoked"

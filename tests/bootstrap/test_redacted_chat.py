@@ -17,7 +17,7 @@ from tests.bootstrap.backend.test_visibility import (
     VIEWER,
     room,
 )
-from tests.canaries.search import found
+from tests.canaries.search import find_values
 
 from demiurge.bootstrap.backend.public_fields import WITHHELD_TEXT
 from demiurge.values.caller import Caller
@@ -40,7 +40,7 @@ async def test_the_messages_of_a_chat_are_shown_without_what_is_private(tmp_path
         ]
         answers = [said["tool"] for said in messages if said["role"] == "tool"]
         assert [(one["ok"], one["result"]) for one in answers] == [(True, {"name": PUBLIC[2]}), (False, None)]
-        assert found(CANARIES.values(), repr(messages)) == []
+        assert find_values(CANARIES.values(), repr(messages)) == []
 
 
 @pytest.mark.parametrize("caller", [VIEWER, APPROVER], ids=["viewer", "approver"])
@@ -55,7 +55,7 @@ async def test_the_reply_of_a_chat_is_shown_without_what_is_private(tmp_path: Pa
         ]
         assert reply.status == "awaiting_approval"
         assert reply.approvals == ((here.approval,) if caller is APPROVER else ())
-        assert found(CANARIES.values(), repr(asdict(reply))) == []
+        assert find_values(CANARIES.values(), repr(asdict(reply))) == []
 
 
 async def test_a_caller_that_may_read_records_sees_the_whole_chat(tmp_path: Path) -> None:
@@ -93,5 +93,5 @@ async def test_an_erased_message_says_who_erased_it_and_withholds_why(tmp_path: 
         assert messages[0]["erased"]["actor"] == here.world.caller.actor
         assert messages[0]["erased"]["at_ms"] > 0
         assert messages[0]["erased"]["why"] == WITHHELD_TEXT
-        assert found(["canary-why-0123456789"], repr(messages)) == []
+        assert find_values(["canary-why-0123456789"], repr(messages)) == []
         assert await asyncio.to_thread(here.world.blobs.message, messages[1]["ref"])

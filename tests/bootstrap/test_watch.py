@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.provider import Provider
 from tests.slow_provider import SlowProvider, serving_slowly
-from tests.world.small_world import said
+from tests.world.small_world import text_answer
 
 from demiurge import World
 from demiurge.bootstrap.backend import Backend, Frames, Shown
@@ -206,7 +206,7 @@ class Loud:
             on_event(TextDelta(piece))
             if index % 100 == 0:
                 await asyncio.sleep(0)
-        return said("".join(self.pieces))
+        return text_answer("".join(self.pieces))
 
     async def aclose(self) -> None:
         """Nothing to close."""

@@ -218,7 +218,7 @@ HANDLERS: dict[Callable[..., Any], str] = {
 }
 
 
-async def travel(
+async def run_journey(
     act: Callable[..., Any],
     options: Mapping[str, Any],
     tmp_path: Path,

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.canaries.http_secret_process import NAMES, PATHS, rules
-from tests.canaries.search import Traces, bytes_below, quoted
-from tests.world.effects.servers import Asked, answer, site
-from tests.world.recomputed_stores import sound
+from tests.canaries.search import Traces, bytes_below, spellings_of
+from tests.world.effects.servers import SeenRequest, http_response, serving_site
+from tests.world.recomputed_stores import assert_sound
 from tests.world.small_world import A
 
 from demiurge.bootstrap.secrets import open_vault
@@ -26,26 +26,26 @@ ROOT = Path(__file__).parents[2]
 VALUES = {name: f"canary/{name}+0123456789=%" for name in NAMES}
 
 
-def everything() -> str:
-    return "\n".join(text for value in VALUES.values() for text in quoted(value).values())
+def all_spellings() -> str:
+    return "\n".join(text for value in VALUES.values() for text in spellings_of(value).values())
 
 
-async def echo(_asked: Asked, writer: Any) -> None:
-    headers = {f"x_echo_{n}": text for n, text in enumerate(everything().splitlines())}
-    writer.write(answer(200, everything().encode(), **headers))
+async def echo(_asked: SeenRequest, writer: Any) -> None:
+    headers = {f"x_echo_{n}": text for n, text in enumerate(all_spellings().splitlines())}
+    writer.write(http_response(200, all_spellings().encode(), **headers))
 
 
-async def moved(_asked: Asked, writer: Any) -> None:
-    url = quoted(VALUES["vault"])["url"]
-    writer.write(answer(302, b"", location=f"/echo?token={url}&again={VALUES['file'].replace('%', '')}{url}"))
+async def moved(_asked: SeenRequest, writer: Any) -> None:
+    url = spellings_of(VALUES["vault"])["url"]
+    writer.write(http_response(302, b"", location=f"/echo?token={url}&again={VALUES['file'].replace('%', '')}{url}"))
 
 
-async def breaks(_asked: Asked, writer: Any) -> None:
-    writer.write(b"HTTP/1.1 200 " + everything().encode()[:50] + b"\r\nx: " + VALUES["env"].encode() + b"\r\nbroken")
+async def breaks(_asked: SeenRequest, writer: Any) -> None:
+    writer.write(b"HTTP/1.1 200 " + all_spellings().encode()[:50] + b"\r\nx: " + VALUES["env"].encode() + b"\r\nbroken")
 
 
-async def long(_asked: Asked, writer: Any) -> None:
-    writer.write(answer(200, (everything() + "." * 30_000).encode()))
+async def long(_asked: SeenRequest, writer: Any) -> None:
+    writer.write(http_response(200, (all_spellings() + "." * 30_000).encode()))
 
 
 async def run(folder: Path, port: int, environment: dict[str, str], fault: str) -> tuple[int, bytes]:
@@ -66,7 +66,7 @@ async def run(folder: Path, port: int, environment: dict[str, str], fault: str) 
     return child.returncode, said
 
 
-async def travel(tmp_path: Path, point: str) -> Traces:
+async def run_journey(tmp_path: Path, point: str) -> Traces:
     """Makes the requests in processes that are killed at `point` twice, and in one that is not."""
     folder = tmp_path / "w"
     SqliteStore.create(folder, "world_1").close()
@@ -78,7 +78,7 @@ async def travel(tmp_path: Path, point: str) -> Traces:
     assert vault is not None
     vault.put("web/vault", 1, Secret(VALUES["vault"]), SystemEntropy())
     answers: dict[str, Any] = dict(zip(PATHS, (echo, moved, breaks, long), strict=True))
-    async with site(answers) as there:
+    async with serving_site(answers) as there:
         ends = [
             await run(folder, there.port, environment, fault) for fault in (f"{point}=kill@2", f"{point}=kill@2", "")
         ]
@@ -102,7 +102,7 @@ async def travel(tmp_path: Path, point: str) -> Traces:
     for body in receipts:
         assert sorted(said["alias"] for said in body["secrets"]) == ["web/env", "web/file", "web/vault"]
     assert len({said["digest"] for body in receipts for said in body["secrets"]}) == 3
-    sound(store, host)
+    assert_sound(store, host)
     await host.close()
     store.close()
     return Traces(VALUES, surfaces)

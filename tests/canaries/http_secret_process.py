@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.world.effects.effect_asker import asking_manifest
-from tests.world.small_world import poke
+from tests.world.small_world import poke_event
 
 from demiurge.bootstrap.secrets import open_secrets
 from demiurge.stores import SqliteStore
@@ -46,7 +46,7 @@ async def main(folder: Path, port: int, file: str) -> None:
     headers = {"authorization": named("env"), "x-file": named("file"), "x-vault": named("vault")}
     for path in PATHS:
         params = {"method": "GET", "url": f"http://127.0.0.1:{port}{path}", "headers": headers, "max_redirects": 2}
-        value = poke(json.dumps({"kind": "http.request", "params": params}))
+        value = poke_event(json.dumps({"kind": "http.request", "params": params}))
         await host.submit("ex/Ev@1", value, idempotency_key=path)
         await host.settle()
     await host.close()

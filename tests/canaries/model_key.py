@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.canaries.search import Traces, bytes_below, quoted, tapped
+from tests.canaries.search import Traces, bytes_below, spellings_of, tap_socket
 
 GIVEN = "canary-environment-0123456789"
 KEPT = "canary-vault-9876543210-abcdef"
@@ -14,11 +14,11 @@ VAULT_KEY = "c0ffee" * 10 + "c0de"
 VALUES = {"key in the environment": GIVEN, "key in the vault": KEPT, "key of the vault": VAULT_KEY}
 
 
-def everything(value: str) -> str:
-    return " ".join(quoted(value).values())
+def all_spellings(value: str) -> str:
+    return " ".join(spellings_of(value).values())
 
 
-def travel(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
+def run_journey(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
     """Chats with either key, in commands, in a process that is killed, and as a guest of that one."""
     said: list[str] = []
     vault = {"LLM_API_KEY": "", "DEMIURGE_VAULT_KEY": VAULT_KEY}
@@ -30,7 +30,7 @@ def travel(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
         return done
 
     def refusing(value: str) -> Any:
-        return provider.raw(json.dumps({"error": {"message": everything(value)}}).encode(), 401, "application/json")
+        return provider.raw(json.dumps({"error": {"message": all_spellings(value)}}).encode(), 401, "application/json")
 
     write = provider.call("workspace__write", {"path": "a.txt", "text": "hello"})
     listing = provider.call("workspace__list", {}, "call_2")
@@ -40,7 +40,7 @@ def travel(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
     provider.say(refusing(KEPT))
     run("chat", "-m", "Fail.", "-vv", status=1)
     run("chat", "-m", "Fail again.", "--json", "--log-json", "-v", status=1)
-    provider.say(provider.answer(provider.text(f"You sent {everything(KEPT)}.")))
+    provider.say(provider.answer(provider.text(f"You sent {all_spellings(KEPT)}.")))
     run("chat", "-m", "What is my key?")
     assert set(provider.keys) == {f"Bearer {KEPT}"}
 
@@ -52,8 +52,8 @@ def travel(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
     killed = process.start("chat", "-m", "Write another.", "--yes", "-vv", given=environment)
     while len(provider.seen) < 2:
         assert killed.poll() is None
-    with tapped(world / "owner.sock") as heard:
-        provider.say(provider.answer(provider.text(f"As a guest: {everything(GIVEN)}")))
+    with tap_socket(world / "owner.sock") as heard:
+        provider.say(provider.answer(provider.text(f"As a guest: {all_spellings(GIVEN)}")))
         run("chat", "two", "-m", "And mine?")
         provider.say(refusing(GIVEN))
         run("chat", "two", "-m", "And now?", status=1)
@@ -66,7 +66,7 @@ def travel(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
     ended = process.finish(killed)
     said.extend((ended.out, ended.err))
     told = json.dumps(provider.seen)
-    provider.say(provider.answer(provider.text(f"Again: {everything(GIVEN)}")))
+    provider.say(provider.answer(provider.text(f"Again: {all_spellings(GIVEN)}")))
     run("chat", "-m", "And now?", "-vv", given=environment)
     run("journal", "export", "--out", str(tmp_path / "journal.jsonl"))
     run("trace", "--chat", "main")

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-__all__ = ["Traces", "bytes_below", "found", "quoted", "tapped"]
+__all__ = ["Traces", "bytes_below", "find_values", "spellings_of", "tap_socket"]
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Traces:
             for surface, texts in self.surfaces.items()
             for place, value in self.planted.items()
             if place not in self.public
-            for spelling, _ in found([value], *texts)
+            for spelling, _ in find_values([value], *texts)
         ]
 
 
-def quoted(value: str) -> dict[str, str]:
+def spellings_of(value: str) -> dict[str, str]:
     """Returns the spellings in which others may write a value."""
     data = value.encode()
     return {
@@ -51,7 +51,7 @@ def quoted(value: str) -> dict[str, str]:
     }
 
 
-def found(values: Iterable[str], *places: bytes | str) -> list[tuple[str, str]]:
+def find_values(values: Iterable[str], *places: bytes | str) -> list[tuple[str, str]]:
     """Returns (spelling, value) of each value that is in one of the places, also inside of longer base64."""
     texts = [place if isinstance(place, bytes) else place.encode("utf-8", "surrogatepass") for place in places]
     return [
@@ -61,7 +61,7 @@ def found(values: Iterable[str], *places: bytes | str) -> list[tuple[str, str]]:
 
 @cache
 def _spellings(value: str) -> tuple[tuple[str, bytes], ...]:
-    plain = [(form, text.encode()) for form, text in quoted(value).items() if not form.startswith("base")]
+    plain = [(form, text.encode()) for form, text in spellings_of(value).items() if not form.startswith("base")]
     digits = [
         (f"base64+{shift}", encode(bytes(shift) + value.encode())[4:-4])  # what doesn't depend on the text around it
         for shift in range(3)
@@ -79,7 +79,7 @@ def bytes_below(folder: Path) -> Iterator[bytes]:
 
 
 @contextmanager
-def tapped(path: Path) -> Iterator[list[bytes]]:
+def tap_socket(path: Path) -> Iterator[list[bytes]]:
     """Listens in on the socket at `path` while the block runs. Yields all that goes over it, both ways."""
     real = path.with_suffix(".real")
     path.rename(real)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.canaries import connection_token, http_secret, model_key, tool_values, vault_value, world_connection
-from tests.canaries.search import Traces, found, quoted
+from tests.canaries.search import Traces, find_values, spellings_of
 
 from demiurge.tools import Redaction
 from demiurge.tools.errors import ToolErrorCode
@@ -41,7 +41,7 @@ class Row:
     given: Mapping[str, Any] = field(default_factory=dict)
 
 
-async def travelled(row: Row, request: pytest.FixtureRequest) -> Traces:
+async def run_row(row: Row, request: pytest.FixtureRequest) -> Traces:
     fixtures = {name: request.getfixturevalue(name) for name in row.needs}
     traces = row.journey(**row.given, **fixtures)
     return traces if isinstance(traces, Traces) else await traces
@@ -53,7 +53,7 @@ CALLS = [
             f"{number}-{scene.code or 'ok'}-{mode}",
             frozenset(tool_values.PLACES.split()),
             CALL_SURFACES | (RESULT_SURFACES if scene.code != "cancelled" else set()),
-            tool_values.travel,
+            tool_values.run_journey,
             ("caplog", "capfd"),
             {"scene": scene, "mode": mode},
         )
@@ -65,7 +65,7 @@ CALLS = [
             f"token-{act.__name__}-{name}",
             frozenset({"access token", "refresh token"}),
             TOKEN_SURFACES,
-            connection_token.travel,
+            connection_token.run_journey,
             ("tmp_path", "caplog", "capfd"),
             {"act": act, "options": options},
         )
@@ -84,7 +84,7 @@ WORLDS = [
             f"http-secret-{point}",
             frozenset({"env", "file", "vault"}),
             KILLED_SURFACES,
-            http_secret.travel,
+            http_secret.run_journey,
             ("tmp_path",),
             {"point": point},
         )
@@ -94,21 +94,21 @@ WORLDS = [
         "model-key",
         frozenset({"key in the environment", "key in the vault", "key of the vault"}),
         WORLD_SURFACES,
-        model_key.travel,
+        model_key.run_journey,
         ("process", "provider", "world", "tmp_path"),
     ),
     Row(
         "vault-value",
         frozenset({"web/robot version 1", "web/tool version 1", "web/tool version 2", "key of the vault"}),
         WORLD_SURFACES,
-        vault_value.travel,
+        vault_value.run_journey,
         ("process", "provider", "world", "tmp_path"),
     ),
     Row(
         "connection-of-a-world",
         frozenset({"token", "key of the vault"}),
         WORLD_SURFACES,
-        world_connection.travel,
+        world_connection.run_journey,
         ("process", "provider", "world", "tmp_path"),
     ),
 ]
@@ -116,7 +116,7 @@ WORLDS = [
 
 @pytest.mark.parametrize("row", CALLS, ids=lambda row: row.name)
 async def test_no_value_of_a_call_comes_out(row: Row, request: pytest.FixtureRequest) -> None:
-    traces = await travelled(row, request)
+    traces = await run_row(row, request)
     assert row.enters <= set(traces.planted)
     assert row.surfaces == set(traces.surfaces)
     assert traces.leaks() == []
@@ -124,7 +124,7 @@ async def test_no_value_of_a_call_comes_out(row: Row, request: pytest.FixtureReq
 
 @pytest.mark.parametrize("row", WORLDS, ids=lambda row: row.name)
 async def test_no_value_of_a_world_comes_out(row: Row, request: pytest.FixtureRequest) -> None:
-    traces = await travelled(row, request)
+    traces = await run_row(row, request)
     assert row.enters <= set(traces.planted)
     assert row.surfaces == set(traces.surfaces)
     assert all(traces.surfaces.values()), "each surface was looked at"
@@ -136,10 +136,10 @@ async def test_no_value_of_a_world_comes_out(row: Row, request: pytest.FixtureRe
 
 @pytest.mark.parametrize("value", http_secret.VALUES.values(), ids=http_secret.VALUES)
 def test_a_value_is_found_in_every_spelling(value: str) -> None:
-    for spelling, text in quoted(value).items():
-        assert found([value], f"before {text} after"), spelling
+    for spelling, text in spellings_of(value).items():
+        assert find_values([value], f"before {text} after"), spelling
         assert Traces({"here": value}, {"log": [f"before {text} after"]}).leaks()
-    assert found([value], b"nothing") == []
+    assert find_values([value], b"nothing") == []
 
 
 @pytest.mark.parametrize("mode", tool_values.MODES)
@@ -150,20 +150,20 @@ async def test_allowlisted_values_are_on_the_surfaces_of_their_redaction_mode(mo
     assert result is not None
     shown = observed.surfaces(result)
     for surface in ("events", "value", "record"):
-        assert tool_values.shown_in(shown[surface]) == allowlisted, surface
-    assert tool_values.shown_in(result.content) == {"message", "rendering", "value.shut"}
+        assert tool_values.places_shown_in(shown[surface]) == allowlisted, surface
+    assert tool_values.places_shown_in(result.content) == {"message", "rendering", "value.shut"}
 
 
 async def test_an_exception_of_a_handler_is_explained_to_the_author_only() -> None:
-    scene = tool_values.Scene("execution", tool_values.raises(tool_values.chained))
+    scene = tool_values.Scene("execution", tool_values.handler_that_raises(tool_values.chained_error))
     observed = tool_values.Observed(scene, Redaction.message_only())
     result = await observed.run()
     assert result is not None
     [explained] = observed.explained
-    assert tool_values.shown_in(explained) >= {"error", "note", "cause"}
+    assert tool_values.places_shown_in(explained) >= {"error", "note", "cause"}
     assert "Traceback (most recent call last)" in explained
     assert "handler of look (call c) raised ValueError" in explained
-    assert not tool_values.shown_in(result.content)
+    assert not tool_values.places_shown_in(result.content)
 
 
 def test_every_way_in_which_a_call_can_end_is_a_row() -> None:

@@ -133,7 +133,7 @@ class Unprintable(Exception):
         raise RuntimeError(canary("error"))
 
 
-def of_pydantic() -> Exception:
+def pydantic_error() -> Exception:
     try:
         Asked.model_validate({"query": [canary("arg.query")], canary("arg.unknown"): 1})
     except ValueError as error:
@@ -141,7 +141,7 @@ def of_pydantic() -> Exception:
     raise AssertionError
 
 
-def of_another_package() -> Exception:
+def foreign_user_error() -> Exception:
     """Only our own ToolUserError is deliberate text for the model."""
     words = {
         "message": canary("told"),
@@ -153,7 +153,7 @@ def of_another_package() -> Exception:
     return made
 
 
-def chained() -> Exception:
+def chained_error() -> Exception:
     error = ValueError(canary("error"), Found(), {canary("error"): [canary("error")]})
     error.add_note(canary("note"))
     error.__cause__ = ToolUserError(canary("cause"))
@@ -161,9 +161,9 @@ def chained() -> Exception:
 
 
 EXCEPTIONS: tuple[Callable[[], BaseException], ...] = (
-    chained,
-    of_pydantic,
-    of_another_package,
+    chained_error,
+    pydantic_error,
+    foreign_user_error,
     lambda: RuntimeError(Found()),
     lambda: KeyError(canary("error")),
     lambda: FileNotFoundError(2, canary("error"), canary("value.shut")),
@@ -179,13 +179,13 @@ def succeeds(context: ToolContext) -> Any:
     return ToolResult(canary("message"), Found())
 
 
-def gives(value: Any) -> Callable[[ToolContext], Any]:
+def handler_that_returns(value: Any) -> Callable[[ToolContext], Any]:
     return lambda context: value
 
 
-def raises(make: Callable[[], BaseException]) -> Callable[[ToolContext], Any]:
+def handler_that_raises(make: Callable[[], BaseException]) -> Callable[[ToolContext], Any]:
     def act(context: ToolContext) -> Any:
-        raise make() from chained()
+        raise make() from chained_error()
 
     return act
 
@@ -194,14 +194,14 @@ async def waits(context: ToolContext) -> Any:
     try:
         await asyncio.sleep(60)
     except asyncio.CancelledError:
-        raise ValueError(canary("error")) from chained()
+        raise ValueError(canary("error")) from chained_error()
 
 
-def over() -> ToolContext:
+def context_past_deadline() -> ToolContext:
     return ToolContext(deadline=Deadline(datetime(1970, 1, 2, tzinfo=UTC), clock=FixedClock(0, step_ns=86_400 * 10**9)))
 
 
-def overspent() -> ToolContext:
+def context_past_budget() -> ToolContext:
     tracker = BudgetTracker(Budget(max_total_tokens=1))
     tracker.record_cumulative(canary("arg.query"), TokenUsage(2))
     return ToolContext(budget_tracker=tracker)
@@ -239,54 +239,61 @@ class Scene:
     reports: bool = False
 
 
-def budget(**limits: Any) -> ToolPolicy:
+def policy_with_budget(**limits: Any) -> ToolPolicy:
     return ToolPolicy(("look",), budgets=Budgets(**limits))
 
 
-def text(**changes: Any) -> str:
+def arguments_json(**changes: Any) -> str:
     return json.dumps({**ARGS, **changes})
 
 
 SCENES: tuple[Scene, ...] = (
     Scene(None),
-    Scene(None, gives(ToolResult(canary("message"), Found(), exclude_value_from_context=True))),
-    Scene(None, policy=budget(max_result_bytes=8), blobs=Blobs()),
+    Scene(None, handler_that_returns(ToolResult(canary("message"), Found(), exclude_value_from_context=True))),
+    Scene(None, policy=policy_with_budget(max_result_bytes=8), blobs=Blobs()),
     Scene(None, replayed=True, tool={"idempotency": IdempotencyConfig(scope="")}),
     Scene("policy_denied", policy=ToolPolicy()),
     Scene("policy_denied", policy=ASK),
     *(Scene(f"approval_{outcome}", policy=ASK, approval=outcome) for outcome in ("required", "rejected", "expired")),
     Scene("unavailable", tool={"capabilities": (Blobs,)}),
     Scene("connection_unavailable", tool={"requires_connection": True}),
-    Scene("invalid_json", args=text()[:-1]),
-    Scene("invalid_json", args=text()[:-1] + f', "query": "{canary("arg.query")}"}}'),
+    Scene("invalid_json", args=arguments_json()[:-1]),
+    Scene("invalid_json", args=arguments_json()[:-1] + f', "query": "{canary("arg.query")}"}}'),
     Scene("invalid_json", args=json.dumps([canary("arg.query")])),
     Scene("invalid_json", args={"query": {canary("arg.query")}}),
-    Scene("validation", args=text(query=[canary("arg.query")])),
-    Scene("validation", args=text(table={canary("arg.key"): [canary("arg.value")]})),
-    Scene("validation", args=text(tags=[canary("arg.tag")] * 2)),
-    Scene("validation", args=text(**{canary("arg.unknown"): canary("arg.unknown")})),
-    Scene("validation", raises(lambda: ToolValidationError(canary("told"))), told=frozenset({"told"})),
-    Scene("deadline_exceeded", ctx=over()),
-    Scene("deadline_exceeded", raises(lambda: DeadlineExceededError(canary("error")))),
-    Scene("budget_exceeded", ctx=overspent()),
-    Scene("budget_exceeded", lambda context: overspent().budget_tracker.check()),  # type: ignore[union-attr]
-    Scene("timeout", waits, policy=budget(max_runtime_ms=5)),
-    Scene("unknown_outcome", waits, policy=budget(max_runtime_ms=5), tool={"effect": CHANGE}),
-    Scene("unknown_outcome", raises(lambda: SystemExit(canary("error"))), tool={"effect": CHANGE}),
-    Scene("result_too_large", policy=budget(max_result_bytes=8)),
+    Scene("validation", args=arguments_json(query=[canary("arg.query")])),
+    Scene("validation", args=arguments_json(table={canary("arg.key"): [canary("arg.value")]})),
+    Scene("validation", args=arguments_json(tags=[canary("arg.tag")] * 2)),
+    Scene("validation", args=arguments_json(**{canary("arg.unknown"): canary("arg.unknown")})),
+    Scene("validation", handler_that_raises(lambda: ToolValidationError(canary("told"))), told=frozenset({"told"})),
+    Scene("deadline_exceeded", ctx=context_past_deadline()),
+    Scene("deadline_exceeded", handler_that_raises(lambda: DeadlineExceededError(canary("error")))),
+    Scene("budget_exceeded", ctx=context_past_budget()),
+    Scene("budget_exceeded", lambda context: context_past_budget().budget_tracker.check()),  # type: ignore[union-attr]
+    Scene("timeout", waits, policy=policy_with_budget(max_runtime_ms=5)),
+    Scene("unknown_outcome", waits, policy=policy_with_budget(max_runtime_ms=5), tool={"effect": CHANGE}),
+    Scene("unknown_outcome", handler_that_raises(lambda: SystemExit(canary("error"))), tool={"effect": CHANGE}),
+    Scene("result_too_large", policy=policy_with_budget(max_result_bytes=8)),
     Scene("redaction_failed", broken_redaction=True),
-    Scene("output_validation", gives(Found())),
-    Scene("output_validation", gives(None)),
-    Scene("output_validation", gives(ToolResult(canary("message"), {canary("value.table.key"): canary("value.shut")}))),
-    Scene("output_validation", gives(ToolResult([canary("message")], Found()))),  # type: ignore[arg-type]
-    Scene("output_validation", gives(ToolResult(canary("message") + "\ud800", Found()))),
-    Scene("output_validation", gives(ToolResult(canary("message"), Quoting())), tool={"result_type": Quoting}),
-    *(Scene("execution", raises(make)) for make in EXCEPTIONS),
-    Scene("execution", gives(ToolResult(canary("message"), Found(), success=False)), reports=True),
-    Scene("execution", raises(lambda: ToolUserError(canary("told"))), told=frozenset({"told"})),
-    Scene("cancelled", raises(lambda: LoopSignal(canary("error")))),
+    Scene("output_validation", handler_that_returns(Found())),
+    Scene("output_validation", handler_that_returns(None)),
+    Scene(
+        "output_validation",
+        handler_that_returns(ToolResult(canary("message"), {canary("value.table.key"): canary("value.shut")})),
+    ),
+    Scene("output_validation", handler_that_returns(ToolResult([canary("message")], Found()))),  # type: ignore[arg-type]
+    Scene("output_validation", handler_that_returns(ToolResult(canary("message") + "\ud800", Found()))),
+    Scene(
+        "output_validation",
+        handler_that_returns(ToolResult(canary("message"), Quoting())),
+        tool={"result_type": Quoting},
+    ),
+    *(Scene("execution", handler_that_raises(make)) for make in EXCEPTIONS),
+    Scene("execution", handler_that_returns(ToolResult(canary("message"), Found(), success=False)), reports=True),
+    Scene("execution", handler_that_raises(lambda: ToolUserError(canary("told"))), told=frozenset({"told"})),
+    Scene("cancelled", handler_that_raises(lambda: LoopSignal(canary("error")))),
     *(
-        Scene(code, raises(lambda code=code: ToolFailure(ToolErrorCode(code))))  # type: ignore[misc]
+        Scene(code, handler_that_raises(lambda code=code: ToolFailure(ToolErrorCode(code))))  # type: ignore[misc]
         for code in (
             "quarantined",
             "approval_edited",
@@ -372,13 +379,13 @@ class Observed:
         return shown
 
 
-def logged(caplog: pytest.LogCaptureFixture) -> str:
+def logged_text(caplog: pytest.LogCaptureFixture) -> str:
     """All that any handler could write: texts, arguments, exceptions with their tracebacks, extra fields."""
     formatter = logging.Formatter()
     return "\n".join(f"{formatter.format(record)} {record.__dict__!r}" for record in caplog.records)
 
 
-async def travel(
+async def run_journey(
     scene: Scene, mode: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> Traces:
     """Makes the call of a scene under a redaction, and checks that it ends as the scene says."""
@@ -392,14 +399,14 @@ async def travel(
     public = scene.told
     if scene.code is None or scene.reports:
         public |= allowlisted if scene.code is None else allowlisted & {"message"}
-    private = logged(caplog) + "".join(capfd.readouterr())
-    assert not shown_in(private), "nothing of a call is logged or printed, not even what is public"
+    private = logged_text(caplog) + "".join(capfd.readouterr())
+    assert not places_shown_in(private), "nothing of a call is logged or printed, not even what is public"
     if scene.code is not None and result is not None and not scene.reports:
-        assert shown_in(result.content) == scene.told
+        assert places_shown_in(result.content) == scene.told
     surfaces = {surface: [words] for surface, words in observed.surfaces(result).items()}
     return Traces(PLANTED, {**surfaces, "logs and terminal": [private]}, public)
 
 
-def shown_in(text: str) -> set[str]:
+def places_shown_in(text: str) -> set[str]:
     """Returns the places whose value is in the text."""
     return {place for place, planted in PLANTED.items() if planted in text}

@@ -13,7 +13,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
-from tests.canaries.search import Traces, bytes_below, quoted, tapped
+from tests.canaries.search import Traces, bytes_below, spellings_of, tap_socket
 
 from demiurge.apps.demiurge import app
 from demiurge.stores.secret_vault import SecretVault
@@ -63,7 +63,7 @@ def parrot() -> Iterator[Any]:
         def _answer(self) -> None:
             heard.append({name.lower(): value for name, value in self.headers.items()})
             told = [heard[-1].get(name, "").removeprefix("Bearer ") for name in ("authorization", "x-new-key")]
-            body = " ".join(text for value in told if value for text in quoted(value).values()).encode()
+            body = " ".join(text for value in told if value for text in spellings_of(value).values()).encode()
             self.send_response(200)
             self.send_header("content-length", str(len(body)))
             self.send_header("x-told", told[0])
@@ -139,7 +139,7 @@ class Life:
         with Popen(command, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, cwd=folder) as running:
             assert running.stdout is not None
             assert running.stdout.readline() == "open\n"
-            with tapped(self._world / "owner.sock") as heard:
+            with tap_socket(self._world / "owner.sock") as heard:
                 yield heard
             self.said.extend(running.communicate(""))
 
@@ -185,7 +185,7 @@ def check_versions(values: Mapping[tuple[str, int], str], heard: Sequence[Mappin
     ]
 
 
-def travel(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
+def run_journey(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
     """Renews a service's key in processes that are killed, as a guest of another process, and by a tool."""
     with parrot() as service:
         life = Life(process, service, world)

@@ -50,7 +50,7 @@ def call(life: Life, provider: Any, url: str, *options: str, tells: bool, kill: 
     life.run("chat", "-m", "Close it.", "--yes", *options, status=-9 if kill else 0, **fault)
 
 
-def travel(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
+def run_journey(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
     """Adds a connection, has a model use it in several processes, and revokes it."""
     (tmp_path / "issue_desk.py").write_text(CODE)
     (tmp_path / "policy.toml").write_text('allowed_tools = ["close_issue"]\n')

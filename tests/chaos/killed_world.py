@@ -20,7 +20,7 @@ from typing import Any
 from demiurge import IdempotencyConfig, ToolEffect, ToolPolicy, ToolResult, World, tool
 from demiurge.errors import DemiurgeError
 
-__all__ = ["CALLS", "Book", "main", "make", "open_small_world", "probe"]
+__all__ = ["CALLS", "Book", "ask_for_every_call", "main", "open_small_world", "run_calls_and_die"]
 
 CALLS = (("pay", "a"), ("order", "b"), ("look", "c"), ("order", "d"), ("pay", "e"))
 """Tool and order, in the order in which they are called."""
@@ -73,7 +73,7 @@ def open_small_world(folder: Path, offered: list[Any], **options: Any) -> World:
     return World.open(folder, offered, policy, environment=environment, **options)
 
 
-async def make(folder: Path, begin: int, end: int, how: str) -> None:
+async def run_calls_and_die(folder: Path, begin: int, end: int, how: str) -> None:
     """Calls, each with an id of its own, and the end of this process."""
     last = CALLS[end - 1][1] if how == "within" else None
     offered = tools(Book(folder.with_name("book")), lambda order: order == last)
@@ -83,7 +83,7 @@ async def make(folder: Path, begin: int, end: int, how: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def probe(folder: Path, book: Book) -> list[str]:
+async def ask_for_every_call(folder: Path, book: Book) -> list[str]:
     """Ask for all that is open and for every call again, with its own id, and with a new one where the ledger knows it.
     What came of each: `ok`, an error's code, or the sentence of a refusal."""
     said: list[str] = []
@@ -108,14 +108,16 @@ async def _try(said: list[str], work: Any) -> None:
         said.append("ok" if done is None or done.ok else str(done.error_code))
 
 
-async def accept(folder: Path) -> None:
+async def accept_losses(folder: Path) -> None:
     async with open_small_world(folder, tools(Book(folder.with_name("book"))), accept_losses="I looked at the book."):
         pass
 
 
 def main() -> None:
     folder, begin, end, how = sys.argv[1:]
-    asyncio.run(accept(Path(folder)) if how == "accept" else make(Path(folder), int(begin), int(end), how))
+    asyncio.run(
+        accept_losses(Path(folder)) if how == "accept" else run_calls_and_die(Path(folder), int(begin), int(end), how)
+    )
 
 
 if __name__ == "__main__":

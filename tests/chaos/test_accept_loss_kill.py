@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.chaos.killed_world import accept
+from tests.chaos.killed_world import accept_losses
 from tests.chaos.test_damaged_files import REFUSED, ROOT, Killed, is_refusal, tell
 
 from demiurge import faults
@@ -50,7 +50,7 @@ class Worlds:
         if what not in self._told:
             (place / "peace").mkdir()
             folder = self.damaged(what, place / "peace")
-            asyncio.run(accept(folder))
+            asyncio.run(accept_losses(folder))
             self._told[what] = tell(folder)
         return self._told[what]
 
@@ -77,5 +77,5 @@ def test_a_kill_while_a_loss_is_accepted_leaves_it_to_be_accepted_again(
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     between = tell(folder)
     assert is_refusal(between) or between == worlds.told(what, tmp_path), between
-    asyncio.run(accept(folder))
+    asyncio.run(accept_losses(folder))
     assert tell(folder) == worlds.told(what, tmp_path)

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.chaos.killed_world import CALLS, Book, open_small_world, probe, tools
+from tests.chaos.killed_world import CALLS, Book, ask_for_every_call, open_small_world, tools
 
 ROOT = Path(__file__).parents[2]
 ACCEPT = "`demiurge losses accept --reason TEXT`"
@@ -59,7 +59,7 @@ def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def tell(folder: Path) -> list[str]:
     """What a later process is told, which runs no effect twice."""
     book = Book(folder.with_name("book"))
-    said = asyncio.run(probe(folder, book))
+    said = asyncio.run(ask_for_every_call(folder, book))
     assert set(book.orders().values()) == {1}, (book.orders(), said)
     return said
 

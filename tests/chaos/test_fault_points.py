@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.chaos.child_control import Nursery
 from tests.chaos.outside_observer import Outside
-from tests.chaos.world_checks import Ledger, after_a_death, at_the_end
+from tests.chaos.world_checks import Ledger, assert_all_turns_answered, assert_nothing_lost
 
 from demiurge import faults
 
@@ -52,8 +52,8 @@ def torment(point: str, hits: tuple[int, ...], nursery: Nursery, outside: Outsid
         assert status in ((0, -signal.SIGKILL) if fault else (0,)), process.complaints
         fired += status != 0
         if status and process.told("open"):
-            after_a_death(ledger)
-    at_the_end(ledger, TURNS, CHATS)
+            assert_nothing_lost(ledger)
+    assert_all_turns_answered(ledger, TURNS, CHATS)
     return fired
 
 

@@ -16,7 +16,7 @@ from tests.chaos.child_control import ROOT
 from tests.chaos.forking_child import Teller, Telling, talk
 from tests.chaos.killed_agent import open_world, script
 from tests.chaos.outside_observer import Outside
-from tests.chaos.world_checks import Ledger, at_the_end
+from tests.chaos.world_checks import Ledger, assert_all_turns_answered
 
 from demiurge import faults
 from demiurge.bootstrap import Chat, Reply
@@ -64,7 +64,7 @@ async def settled(chat: Chat, reply: Reply) -> Reply:
 
 def check(folder: Path, outside: Outside, out: Path, turns: int) -> None:
     told: list[dict[str, Any]] = [json.loads(line) for line in out.read_text().splitlines()]
-    at_the_end(Ledger(folder, outside, 0, told), turns, CHATS)
+    assert_all_turns_answered(Ledger(folder, outside, 0, told), turns, CHATS)
 
 
 @pytest.mark.parametrize("hit", [1, 2, 5, 13])

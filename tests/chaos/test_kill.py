@@ -18,7 +18,7 @@ import pytest
 from tests.chaos.child_control import Nursery, Process
 from tests.chaos.killed_agent import CHATS
 from tests.chaos.outside_observer import Outside
-from tests.chaos.world_checks import Figures, Ledger, after_a_death, at_the_end
+from tests.chaos.world_checks import Figures, Ledger, assert_all_turns_answered, assert_nothing_lost
 
 TURNS = 10
 KILLS_PER_WORLD = 15
@@ -89,11 +89,11 @@ def torment(nursery: Nursery, folder: Path, seed: int, kills: int) -> Figures:
             assert status == -signal.SIGKILL
             ledger.figures.kills += 1
             if (ledger.folder / "journal.db").exists():
-                after_a_death(ledger)
+                assert_nothing_lost(ledger)
         process = nursery.start(ledger.folder, outside.url, seed=seed, turns=TURNS)
         assert process.wait() == 0, process.complaints
         ledger.hear(process)
-        at_the_end(ledger, TURNS, CHATS)
+        assert_all_turns_answered(ledger, TURNS, CHATS)
         return ledger.figures
     finally:
         outside.close()

@@ -15,7 +15,7 @@ import pytest
 from tests.chaos.child_control import Nursery
 from tests.chaos.killed_agent import open_world
 from tests.chaos.outside_observer import Outside
-from tests.chaos.world_checks import Ledger, after_a_death, at_the_end
+from tests.chaos.world_checks import Ledger, assert_all_turns_answered, assert_nothing_lost
 from tests.stores.log_frames import damage_middle, log_of, tears
 
 from demiurge.stores import SqliteStore
@@ -53,14 +53,14 @@ def test_a_torn_last_step_is_dropped_and_the_world_goes_on(
     log_of(killed.folder).write_bytes(tears(killed.folder)[how])
     torn = sealed(killed.folder, tmp_path / "torn")
     assert 0 < torn.size < whole.size
-    after_a_death(killed)
+    assert_nothing_lost(killed)
     world = open_world(killed.folder, killed.outside.url)
     assert asyncio.run(world.info())["notices"] == []
     asyncio.run(world.close())
     process = nursery.start(killed.folder, killed.outside.url, turns=TURNS, chats=CHATS)
     assert process.wait() == 0, process.complaints
     killed.hear(process)
-    at_the_end(killed, TURNS, CHATS)
+    assert_all_turns_answered(killed, TURNS, CHATS)
     with SqliteStore.open(killed.folder) as store:
         assert verify(store, str(torn)).ok
         assert not verify(store, str(whole)).sealed

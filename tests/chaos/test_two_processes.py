@@ -14,7 +14,7 @@ import pytest
 from tests.chaos.child_control import Nursery, Process
 from tests.chaos.killed_agent import CHATS, NEVER_TWICE, open_world
 from tests.chaos.outside_observer import Outside
-from tests.chaos.world_checks import Ledger, after_a_death, at_the_end
+from tests.chaos.world_checks import Ledger, assert_all_turns_answered, assert_nothing_lost
 
 from demiurge.errors import Conflict
 
@@ -34,7 +34,7 @@ def finish(ledger: Ledger, nursery: Nursery, turns: int = TURNS) -> None:
     process = nursery.start(ledger.folder, ledger.outside.url, seed=ledger.seed, turns=turns)
     assert process.wait() == 0, process.complaints
     ledger.hear(process)
-    at_the_end(ledger, turns, CHATS)
+    assert_all_turns_answered(ledger, turns, CHATS)
 
 
 def hear_client(ledger: Ledger, process: Process) -> int:
@@ -68,7 +68,7 @@ def test_a_client_whose_owner_is_killed_is_told_so_and_nothing_is_lost(
     ledger.hear(owner)
     hear_client(ledger, client)
     outside.watch = lambda _what, _stage: None
-    after_a_death(ledger)
+    assert_nothing_lost(ledger)
     finish(ledger, nursery)
 
 
@@ -98,7 +98,7 @@ def test_two_processes_in_one_chat_take_turns(nursery: Nursery, outside: Outside
         ledger.hear(process)
         refused = {line["code"] for line in process.told("error")} | {line["code"] for line in process.told("sent")}
         assert refused <= {None, "invalid_request", "request_stale", "chat_busy", "not_found"}
-    assert not after_a_death(ledger)
+    assert not assert_nothing_lost(ledger)
     assert ledger.figures.lost == 0
     assert outside.wrong == []
     for tool in NEVER_TWICE:
@@ -124,7 +124,7 @@ def test_an_owner_that_is_asked_to_stop_in_a_turn_loses_nothing(
         status = process.wait()
         ledger.hear(process)
         assert status in (0, -signal.SIGTERM if number == signal.SIGTERM else 130)
-        after_a_death(ledger)
+        assert_nothing_lost(ledger)
     outside.watch = lambda _what, _stage: None
     finish(ledger, nursery)
 

@@ -20,7 +20,7 @@ from demiurge.world.record import Record
 from demiurge.world.routing import event_digest
 from demiurge.world.unit import Unit
 
-__all__ = ["Figures", "Ledger", "after_a_death", "at_the_end"]
+__all__ = ["Figures", "Ledger", "assert_all_turns_answered", "assert_nothing_lost"]
 
 CHAT_UNIT = "demiurge/Demiurge@1/"
 
@@ -69,7 +69,7 @@ class Ledger:
         self.told += process.told()
 
 
-def after_a_death(ledger: Ledger) -> bool:
+def assert_nothing_lost(ledger: Ledger) -> bool:
     """The journal is whole, replays, and holds everything acknowledged; whether a turn is open."""
     world = open_world(ledger.folder, ledger.outside.url)
     try:
@@ -123,9 +123,9 @@ def _all(world: World) -> list[Record]:
     return list(world.journal.read())
 
 
-def at_the_end(ledger: Ledger, turns: int, chats: Sequence[str]) -> None:
+def assert_all_turns_answered(ledger: Ledger, turns: int, chats: Sequence[str]) -> None:
     """Every turn of every chat is over, and the outside saw what the journal says."""
-    after_a_death(ledger)
+    assert_nothing_lost(ledger)
     outside, figures = ledger.outside, ledger.figures
     outside.quiet()
     assert outside.wrong == []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.canaries.search import bytes_below, found
+from tests.canaries.search import bytes_below, find_values
 
 CANARY = "canary/token+0123456789=%"
 
@@ -68,7 +68,7 @@ def test_a_connection_is_added_shown_and_revoked(demiurge: Any, environment: dic
     assert (one["state"], one["revoked_by"], one["reason"]) == ("revoked", "user", "lost")
     exported = demiurge("journal", "export")
     assert made in exported.out
-    assert found([CANARY], exported.out, shown, listed.out, *bytes_below(tmp_path)) == []
+    assert find_values([CANARY], exported.out, shown, listed.out, *bytes_below(tmp_path)) == []
 
 
 def test_a_token_is_taken_from_the_environment_and_never_from_an_argument(
@@ -76,7 +76,7 @@ def test_a_token_is_taken_from_the_environment_and_never_from_an_argument(
 ) -> None:
     monkeypatch.setenv("TRACKER_TOKEN", CANARY)
     done = demiurge("connections", "add", "tracker", "--env", "TRACKER_TOKEN", "--username", "ada")
-    assert (done.status, found([CANARY], done.out, done.err)) == (0, [])
+    assert (done.status, find_values([CANARY], done.out, done.err)) == (0, [])
     refused = demiurge("connections", "add", "tracker", "--env", "NOT_SET")
     assert (refused.status, "NOT_SET is not set in the environment." in refused.err) == (1, True)
     assert demiurge("connections", "add", "tracker", CANARY, stdin=b"").status == 2
@@ -102,7 +102,7 @@ def test_a_wrong_connections_command_is_explained_without_the_token(
     demiurge("init")
     done = demiurge("connections", *words, stdin=stdin)
     assert (done.status, said in done.err) == (status, True), done
-    assert found([CANARY], done.out, done.err) == []
+    assert find_values([CANARY], done.out, done.err) == []
 
 
 def test_a_person_sees_the_connection_and_a_revocation_counts_while_they_are_asked(
@@ -131,4 +131,4 @@ def test_a_person_sees_the_connection_and_a_revocation_counts_while_they_are_ask
     assert f"with connection {made} (tracker)" in demiurge("trace", first["hash"]).out
     assert demiurge("journal", "verify").status == 0
     assert demiurge("replay").status == 0
-    assert found([CANARY], *bytes_below(tmp_path)) == []
+    assert find_values([CANARY], *bytes_below(tmp_path)) == []

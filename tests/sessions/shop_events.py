@@ -46,7 +46,7 @@ class Stock:
         return replace(self, count=self.count - event.count)
 
 
-def shop() -> Session:
+def shop_session() -> Session:
     """Deliveries are kept one by one, and in the stock; sales in the stock alone."""
     session = Session()
     session[Delivered].register(Delivered, append_all)
@@ -75,7 +75,7 @@ class Call:
         self.transaction.roll_back()
 
 
-def invoked(
+def tool_invoked(
     number: int, value: Any = None, *, success: bool = True, session_id: UUID | str | None = None
 ) -> ToolInvoked:
     return ToolInvoked(
@@ -90,7 +90,7 @@ def invoked(
     )
 
 
-def lines_of(call: Callable[[], object]) -> int:
+def count_lines(call: Callable[[], object]) -> int:
     """How many lines of Python it runs. Without the collector's, which may strike anywhere and has callbacks of other
     tools."""
     lines = 0

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.sessions.shop_events import Call, Delivered, Sold, Stock, shop
+from tests.sessions.shop_events import Call, Delivered, Sold, Stock, shop_session
 
 from demiurge.errors import Conflict
 from demiurge.sessions import Session, SessionReducerContext, SlicePolicy, replace_latest, upsert_by
@@ -30,7 +30,7 @@ def log_parts(values: tuple[bytes, ...], event: Any, /, *, context: SessionReduc
 
 
 def several_slices() -> Session:
-    session = shop()
+    session = shop_session()
     session[Price].register(Price, upsert_by(lambda price: price.part))
     session[Sold].register(Sold, replace_latest)
     session[bytes].register(Delivered, log_parts, policy=SlicePolicy.LOG)

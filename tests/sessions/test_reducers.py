@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
-from tests.sessions.shop_events import Delivered, Sold, Stock, shop
+from tests.sessions.shop_events import Delivered, Sold, Stock, shop_session
 
 from demiurge.errors import UsageError
 from demiurge.sessions import (
@@ -84,7 +84,7 @@ def test_the_newest_of_a_key_stays_and_no_other_with_it(seeded: list[Delivered],
 
 
 def test_a_reducer_is_given_the_values_the_event_and_the_session() -> None:
-    session = shop()
+    session = shop_session()
     given = []
 
     def note(slice_values: tuple[str, ...], event: Delivered, /, *, context: SessionReducerContext) -> list[str]:
@@ -99,7 +99,7 @@ def test_a_reducer_is_given_the_values_the_event_and_the_session() -> None:
 
 
 def test_several_reducers_take_an_event_or_none_does() -> None:
-    session = shop()
+    session = shop_session()
 
     def picky(slice_values: tuple[str, ...], event: Delivered, /, *, context: SessionReducerContext) -> tuple[str, ...]:
         if event.part == "bomb":
@@ -119,7 +119,7 @@ def test_several_reducers_take_an_event_or_none_does() -> None:
 
 
 def test_an_interrupt_changes_nothing() -> None:
-    session = shop()
+    session = shop_session()
 
     def interrupted(
         slice_values: tuple[str, ...], event: Sold, /, *, context: SessionReducerContext
@@ -137,7 +137,7 @@ def test_an_interrupt_changes_nothing() -> None:
 
 @pytest.mark.parametrize("result", [None, "text", Stock(1), {Stock(1)}, iter((Stock(1),)), (Stock(1), None), ["x"]])
 def test_a_value_that_is_no_tuple_of_the_slices_values_is_refused(result: Any) -> None:
-    session = shop()
+    session = shop_session()
     session[Stock].seed(Stock(7))
     session[Stock].register(str, lambda slice_values, event, /, *, context: result)
     with pytest.raises(ReducerError, match=r"for the slice Stock returned .*: return") as raised:
@@ -240,7 +240,7 @@ def test_a_changed_copy_is_welcome() -> None:
 
 def test_a_reducer_may_broadcast_what_follows() -> None:
     """It is part of the same change: all of it happens, or nothing does."""
-    session = shop()
+    session = shop_session()
 
     def sell_at_once(
         slice_values: tuple[str, ...], event: Delivered, /, *, context: SessionReducerContext
@@ -258,7 +258,7 @@ def test_a_reducer_may_broadcast_what_follows() -> None:
 
 
 def test_a_reducer_can_not_change_its_own_slice_behind_its_back() -> None:
-    session = shop()
+    session = shop_session()
 
     def twice(slice_values: tuple[str, ...], event: Delivered, /, *, context: SessionReducerContext) -> tuple[str, ...]:
         context.session[str].seed("other")
@@ -283,7 +283,7 @@ def test_the_methods_of_a_frozen_dataclass_are_its_reducers() -> None:
 
 
 def test_a_reducer_that_is_registered_again_still_runs_once() -> None:
-    session = shop()
+    session = shop_session()
     session.install(Stock, initial=Stock(100))
     session[Delivered].register(Delivered, append_all)
     session.broadcast(Delivered("nut"))

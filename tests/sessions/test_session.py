@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
-from tests.sessions.shop_events import Call, Delivered, Sold, Stock, invoked, shop
+from tests.sessions.shop_events import Call, Delivered, Sold, Stock, shop_session, tool_invoked
 
 from demiurge.errors import DemiurgeError, InvalidValue, UsageError
 from demiurge.sessions import (
@@ -68,7 +68,7 @@ def test_an_event_that_nobody_registered_is_appended_to_its_slice() -> None:
 
 
 def test_append_is_a_broadcast() -> None:
-    session = shop()
+    session = shop_session()
     session[Delivered].append(Delivered("nut", 3))
     assert session[Stock].latest() == Stock(3)
 
@@ -149,8 +149,8 @@ def test_a_slice_is_shown_without_its_values() -> None:
 
 
 def test_reset_empties_all_and_keeps_the_reducers() -> None:
-    session = shop()
-    session.event_bus.publish(invoked(1, Delivered("nut")))
+    session = shop_session()
+    session.event_bus.publish(tool_invoked(1, Delivered("nut")))
     session.reset()
     assert (session[Stock].all(), session[ToolInvoked].all()) == ((), ())
     session.broadcast(Delivered("nut", 2))
@@ -167,23 +167,23 @@ class Weight(BaseModel):
 @pytest.mark.parametrize("value", [Sold("nut"), Weight(grams=3)])
 def test_a_successful_call_is_logged_and_its_value_is_an_event(value: Any) -> None:
     session = Session()
-    result = session.event_bus.publish(invoked(1, value))
+    result = session.event_bus.publish(tool_invoked(1, value))
     assert (result.ok, result.handled_count) == (True, 1)
-    assert session[ToolInvoked].all() == (invoked(1, value),)
+    assert session[ToolInvoked].all() == (tool_invoked(1, value),)
     assert session[type(value)].all() == (value,)
 
 
 def test_the_value_of_a_failed_call_reaches_no_slice() -> None:
     session = Session()
-    session.event_bus.publish(invoked(1, Sold("nut"), success=False))
-    assert session[ToolInvoked].all() == (invoked(1, Sold("nut"), success=False),)
+    session.event_bus.publish(tool_invoked(1, Sold("nut"), success=False))
+    assert session[ToolInvoked].all() == (tool_invoked(1, Sold("nut"), success=False),)
     assert session[Sold].all() == ()
 
 
 @pytest.mark.parametrize("value", [None, "text", 7, [Sold("nut")], {"part": "nut"}, Sold])
 def test_a_value_that_is_no_record_reaches_no_slice(value: Any) -> None:
     session = Session()
-    assert session.event_bus.publish(invoked(1, value)).ok
+    assert session.event_bus.publish(tool_invoked(1, value)).ok
     assert session[type(value)].all() == ()
     assert len(session[ToolInvoked].all()) == 1
 
@@ -192,17 +192,17 @@ def test_sessions_on_one_bus_take_their_own_calls_and_those_of_nobody() -> None:
     bus = InProcessEventBus()
     identity = UUID(int=5)
     one, other = Session(bus=bus, session_id=identity), Session(bus=bus, session_id="other")
-    bus.publish(invoked(1, session_id=identity))
-    bus.publish(invoked(2, session_id=str(identity)))
-    bus.publish(invoked(3, session_id="other"))
-    bus.publish(invoked(4))
+    bus.publish(tool_invoked(1, session_id=identity))
+    bus.publish(tool_invoked(2, session_id=str(identity)))
+    bus.publish(tool_invoked(3, session_id="other"))
+    bus.publish(tool_invoked(4))
     assert [event.event_id.int for event in one[ToolInvoked].all()] == [1, 2, 4]
     assert [event.event_id.int for event in other[ToolInvoked].all()] == [3, 4]
 
 
 def test_a_reducer_that_raises_is_an_error_of_the_publication_and_leaves_all_as_it_was() -> None:
-    session = shop()
-    result = session.event_bus.publish(invoked(1, Sold("nut")))
+    session = shop_session()
+    result = session.event_bus.publish(tool_invoked(1, Sold("nut")))
     assert [str(failure.error) for failure in result.errors] == ["sold out"]
     assert (session[ToolInvoked].all(), session[Stock].all()) == ((), ())
 
@@ -213,19 +213,19 @@ def test_a_reducer_of_tool_calls_sees_each_call() -> None:
     session[ToolInvoked].register(ToolInvoked, replace_latest)
     call = Call(session)
     with call.running():
-        session.event_bus.publish(invoked(1))
-        session.event_bus.publish(invoked(2))
-    assert call.transaction.events == (invoked(1), invoked(2))
-    assert (session[ToolInvoked].all(), session[Stock].latest()) == ((invoked(2),), Stock(2))
+        session.event_bus.publish(tool_invoked(1))
+        session.event_bus.publish(tool_invoked(2))
+    assert call.transaction.events == (tool_invoked(1), tool_invoked(2))
+    assert (session[ToolInvoked].all(), session[Stock].latest()) == ((tool_invoked(2),), Stock(2))
 
 
 def test_the_log_is_corrected_in_place() -> None:
     session = Session()
     for number in range(1, 101):
-        session.event_bus.publish(invoked(number))
+        session.event_bus.publish(tool_invoked(number))
     call = Call(session)
     with call.running():
-        session.correct(invoked(50, success=False))
+        session.correct(tool_invoked(50, success=False))
     call.roll_back()
     log = session[ToolInvoked].all()
     assert [event.event_id.int for event in log] == [*range(1, 101)]
@@ -233,9 +233,9 @@ def test_the_log_is_corrected_in_place() -> None:
 
 
 def test_a_call_that_the_log_missed_comes_last_and_its_value_is_not_folded() -> None:
-    session = shop()
-    session.event_bus.publish(invoked(1))
-    session.correct(invoked(2, Delivered("nut")))
+    session = shop_session()
+    session.event_bus.publish(tool_invoked(1))
+    session.correct(tool_invoked(2, Delivered("nut")))
     assert [event.event_id.int for event in session[ToolInvoked].all()] == [1, 2]
     assert session[Stock].all() == ()
 
@@ -258,8 +258,8 @@ def test_a_bus_does_not_keep_its_sessions() -> None:
     gone = weakref.ref(Session(bus=bus))
     gc.collect()
     assert gone() is None
-    assert bus.publish(invoked(1)).ok
-    assert bus.publish(invoked(2)).handled_count == 0
+    assert bus.publish(tool_invoked(1)).ok
+    assert bus.publish(tool_invoked(2)).handled_count == 0
 
 
 def test_a_slice_keeps_its_session() -> None:
@@ -270,15 +270,15 @@ def test_a_slice_keeps_its_session() -> None:
 
 
 def test_a_clone_goes_its_own_way() -> None:
-    session = shop()
-    session.event_bus.publish(invoked(1, Delivered("nut", 2)))
+    session = shop_session()
+    session.event_bus.publish(tool_invoked(1, Delivered("nut", 2)))
     told: list[Any] = []
     session.observe(Stock, lambda old, new: told.append(new))
     parent = Session()
     twin = session.clone(parent=parent, tags={"copy": "yes"})
     assert (twin.parent, parent.children, twin.tags) == (parent, (twin,), {"copy": "yes"})
     assert twin.session_id != session.session_id
-    twin.event_bus.publish(invoked(2, Delivered("bolt", 5)))
+    twin.event_bus.publish(tool_invoked(2, Delivered("bolt", 5)))
     session.broadcast(Sold("nut"))
     assert (twin[Stock].latest(), session[Stock].latest()) == (Stock(7), Stock(1))
     assert (len(twin[ToolInvoked].all()), len(session[ToolInvoked].all())) == (2, 1)
@@ -288,7 +288,7 @@ def test_a_clone_goes_its_own_way() -> None:
 
 
 def test_a_clone_of_a_session_in_a_call_is_not_in_the_call() -> None:
-    session = shop()
+    session = shop_session()
     call = Call(session)
     with call.running():
         session.broadcast(Delivered("nut"))
@@ -302,10 +302,10 @@ def test_a_clone_of_a_session_in_a_call_is_not_in_the_call() -> None:
 
 
 def test_a_restored_session_is_as_it_was_but_for_its_logs() -> None:
-    session = shop()
-    session.event_bus.publish(invoked(1, Delivered("nut")))
+    session = shop_session()
+    session.event_bus.publish(tool_invoked(1, Delivered("nut")))
     snapshot = session.snapshot(tag="before")
-    session.event_bus.publish(invoked(2, Delivered("bolt")))
+    session.event_bus.publish(tool_invoked(2, Delivered("bolt")))
     session[str].seed("new")
     session.restore(snapshot)
     assert (session[Delivered].all(), session[Stock].all(), session[str].all()) == (
@@ -313,13 +313,13 @@ def test_a_restored_session_is_as_it_was_but_for_its_logs() -> None:
         (Stock(1),),
         (),
     )
-    assert session[ToolInvoked].all() == (invoked(1, Delivered("nut")), invoked(2, Delivered("bolt")))
+    assert session[ToolInvoked].all() == (tool_invoked(1, Delivered("nut")), tool_invoked(2, Delivered("bolt")))
     assert (snapshot.tag, snapshot.session_id, snapshot[Stock]) == ("before", session.session_id, (Stock(1),))
 
 
 def test_a_snapshot_holds_the_slices_of_the_chosen_policies() -> None:
-    session = shop()
-    session.event_bus.publish(invoked(1, Delivered("nut")))
+    session = shop_session()
+    session.event_bus.publish(tool_invoked(1, Delivered("nut")))
 
     def held(**given: Any) -> tuple[int, int]:
         snapshot = session.snapshot(**given)
@@ -334,21 +334,21 @@ def test_a_snapshot_holds_the_slices_of_the_chosen_policies() -> None:
 
 
 def test_logs_are_restored_when_asked_for() -> None:
-    session = shop()
-    session.event_bus.publish(invoked(1, Delivered("nut")))
+    session = shop_session()
+    session.event_bus.publish(tool_invoked(1, Delivered("nut")))
     snapshot = session.snapshot(include_all=True)
-    session.event_bus.publish(invoked(2))
+    session.event_bus.publish(tool_invoked(2))
     session.restore(snapshot, preserve_logs=False)
-    assert session[ToolInvoked].all() == (invoked(1, Delivered("nut")),)
+    assert session[ToolInvoked].all() == (tool_invoked(1, Delivered("nut")),)
     session.restore(Session().snapshot(), preserve_logs=False)
     assert session[ToolInvoked].all() == ()
 
 
 def test_a_snapshot_can_be_restored_again_and_elsewhere() -> None:
-    session = shop()
+    session = shop_session()
     session.broadcast(Delivered("nut"))
     snapshot = session.snapshot()
-    other = shop()
+    other = shop_session()
     for target in (session, other, session):
         target.broadcast(Delivered("nut"))
         target.restore(snapshot)

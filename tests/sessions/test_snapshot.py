@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from tests.sessions.shop_events import Delivered, Sold, Stock, invoked, shop
+from tests.sessions.shop_events import Delivered, Sold, Stock, shop_session, tool_invoked
 
 from demiurge.sessions import Session, SessionSnapshot, SnapshotError, SnapshotRestoreError
 from demiurge.tools.invoked import ToolInvoked
@@ -91,17 +91,17 @@ def test_typed_values_come_back(values: list[Everything], models: list[Model], t
 
 
 def test_state_outlives_its_session() -> None:
-    session = shop()
-    session.event_bus.publish(invoked(1, Delivered("nut", 3)))
+    session = shop_session()
+    session.event_bus.publish(tool_invoked(1, Delivered("nut", 3)))
     text = session.snapshot().to_json()
-    later = shop()
+    later = shop_session()
     later.restore(SessionSnapshot.from_json(text, [Delivered, Stock]))
     later.broadcast(Sold("nut", 2))
     assert (later[Stock].latest(), later[Delivered].all()) == (Stock(1), (Delivered("nut", 3),))
 
 
 def test_a_snapshot_is_frozen() -> None:
-    session = shop()
+    session = shop_session()
     session.broadcast(Delivered("nut"))
     snapshot = session.snapshot()
     session.broadcast(Delivered("nut"))
@@ -147,7 +147,7 @@ class Plain:
         (Loose, Loose(Stock(1)), "would not be read back"),
         (float, float("nan"), "can't be written|would not be read back"),
         (str, "\ud800", "can't be written"),
-        (ToolInvoked, invoked(1, Stock(1)), "can't be written|would not be read back"),
+        (ToolInvoked, tool_invoked(1, Stock(1)), "can't be written|would not be read back"),
     ],
 )
 def test_a_snapshot_refuses_values_that_can_not_be_read_back(kind: type[Any], value: Any, why: str) -> None:

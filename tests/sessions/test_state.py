@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.sessions.shop_events import Call, Delivered, Sold, Stock, invoked, shop
+from tests.sessions.shop_events import Call, Delivered, Sold, Stock, shop_session, tool_invoked
 
 from demiurge.sessions import Session, SessionReducerContext
 from demiurge.tools.invoked import ToolInvoked
@@ -18,7 +18,7 @@ from demiurge.tools.invoked import ToolInvoked
 
 
 def test_an_observer_is_told_what_was_and_what_is() -> None:
-    session = shop()
+    session = shop_session()
     told: list[tuple[Any, Any]] = []
     subscription = session.observe(Stock, lambda old, new: told.append((old, new)))
     session.broadcast(Delivered("nut"))
@@ -45,7 +45,7 @@ def test_an_observer_is_not_told_of_what_changes_nothing() -> None:
 
 
 def test_an_observer_is_told_of_a_roll_back() -> None:
-    session = shop()
+    session = shop_session()
     told: list[Any] = []
     call = Call(session)
     with call.running():
@@ -56,7 +56,7 @@ def test_an_observer_is_told_of_a_roll_back() -> None:
 
 
 def test_an_observer_that_fails_does_not_keep_a_call_from_being_taken_back(caplog: pytest.LogCaptureFixture) -> None:
-    session = shop()
+    session = shop_session()
     call = Call(session)
     with call.running():
         session.broadcast(Delivered("nut"))
@@ -67,7 +67,7 @@ def test_an_observer_that_fails_does_not_keep_a_call_from_being_taken_back(caplo
 
 
 def test_an_observer_sees_a_change_of_several_slices_when_it_is_whole() -> None:
-    session = shop()
+    session = shop_session()
     seen: list[Any] = []
     session.observe(Delivered, lambda old, new: seen.append(session[Stock].latest()))
     session.broadcast(Delivered("nut", 3))
@@ -75,7 +75,7 @@ def test_an_observer_sees_a_change_of_several_slices_when_it_is_whole() -> None:
 
 
 def test_an_observer_that_fails_is_heard_and_the_change_stays() -> None:
-    session = shop()
+    session = shop_session()
     told: list[Any] = []
 
     def fail(old: object, new: object) -> None:
@@ -90,11 +90,11 @@ def test_an_observer_that_fails_is_heard_and_the_change_stays() -> None:
     with pytest.raises(ExceptionGroup, match="observers failed"):
         session.broadcast(Delivered("nut"))
     assert session[Stock].latest() == Stock(2)
-    assert not session.event_bus.publish(invoked(1, Delivered("nut"))).ok
+    assert not session.event_bus.publish(tool_invoked(1, Delivered("nut"))).ok
 
 
 def test_an_observer_may_change_the_session() -> None:
-    session = shop()
+    session = shop_session()
     session.observe(Stock, lambda old, new: session[str].append(f"{new}"))
     call = Call(session)
     with call.running():
@@ -145,7 +145,7 @@ def all_at_once(*works: Callable[[], object]) -> None:
 
 @pytest.mark.usefixtures("_hasty")
 def test_no_append_of_any_thread_is_lost() -> None:
-    session = shop()
+    session = shop_session()
     session[Made].register(Made, lambda values, event, /, *, context: (*values, event))
     session[str].register(Made, lambda values, event, /, *, context: (*values, f"{event.by}/{event.number}"))
 
@@ -171,7 +171,7 @@ def test_no_append_of_any_thread_is_lost() -> None:
 @pytest.mark.usefixtures("_hasty")
 def test_calls_of_several_threads_take_back_their_own_changes() -> None:
     """Each thread's odd calls fail; every call is logged."""
-    session = shop()
+    session = shop_session()
 
     def work(by: int) -> None:
         for number in range(40):
@@ -179,7 +179,7 @@ def test_calls_of_several_threads_take_back_their_own_changes() -> None:
             with call.running():
                 session.broadcast(Delivered("nut"))
                 session[Made].append(Made(by, number))
-                session.event_bus.publish(invoked(by * 1000 + number))
+                session.event_bus.publish(tool_invoked(by * 1000 + number))
                 if number % 3 == 0:
                     inner = Call(session)
                     with inner.running():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.sessions.shop_events import Call, Delivered, Sold, Stock, invoked, lines_of, shop
+from tests.sessions.shop_events import Call, Delivered, Sold, Stock, count_lines, shop_session, tool_invoked
 
 from demiurge.errors import Conflict, UsageError
 from demiurge.sessions import Session, SessionReducerContext, SlicePolicy, replace_latest
@@ -20,7 +20,7 @@ from demiurge.tools.invoked import ToolInvoked
 
 
 def test_a_call_that_fails_leaves_nothing_and_one_that_succeeds_leaves_all() -> None:
-    session = shop()
+    session = shop_session()
     session.broadcast(Delivered("nut", 5))
     for ends_well in (False, True):
         call = Call(session)
@@ -34,7 +34,7 @@ def test_a_call_that_fails_leaves_nothing_and_one_that_succeeds_leaves_all() -> 
 
 
 def test_only_the_changes_of_the_call_are_taken_back() -> None:
-    session = shop()
+    session = shop_session()
     one, other = Call(session), Call(session)
     with one.running():
         session.broadcast(Delivered("nut", 1))
@@ -52,7 +52,7 @@ def test_only_the_changes_of_the_call_are_taken_back() -> None:
 
 
 def test_changes_of_a_committed_inner_call_are_rolled_back_with_its_outer_call() -> None:
-    session = shop()
+    session = shop_session()
     outer = Call(session)
     with outer.running():
         inner = Call(session)
@@ -71,7 +71,7 @@ def test_changes_of_a_committed_inner_call_are_rolled_back_with_its_outer_call()
 
 
 def test_a_call_that_was_rolled_back_can_no_longer_change_the_session() -> None:
-    session = shop()
+    session = shop_session()
     call = Call(session)
     call.roll_back()
     changes: list[Callable[[], object]] = [
@@ -87,7 +87,7 @@ def test_a_call_that_was_rolled_back_can_no_longer_change_the_session() -> None:
             with pytest.raises(Conflict, match="over") as raised:
                 change()
             assert raised.value.code == "call_over"
-        assert not session.event_bus.publish(invoked(1)).ok
+        assert not session.event_bus.publish(tool_invoked(1)).ok
     assert (session[Delivered].all(), session[Stock].all(), session[ToolInvoked].all()) == ((), (), ())
 
 
@@ -111,7 +111,7 @@ def test_a_change_that_needed_what_was_taken_back_goes_with_it(caplog: pytest.Lo
 
 
 def test_an_interrupt_while_a_call_is_taken_back_leaves_it_to_be_taken_back_again() -> None:
-    session = shop()
+    session = shop_session()
     presses = [KeyboardInterrupt()]
 
     def interrupted(values: tuple[str, ...], event: Sold, /, *, context: SessionReducerContext) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def test_an_interrupt_while_a_call_is_taken_back_leaves_it_to_be_taken_back_agai
 
 
 def test_an_event_that_a_reducer_broadcasts_is_rolled_back_and_repeated_with_its_cause() -> None:
-    session = shop()
+    session = shop_session()
 
     def sell_one(values: tuple[str, ...], event: Delivered, /, *, context: SessionReducerContext) -> tuple[str, ...]:
         context.session.broadcast(Sold(event.part))
@@ -153,27 +153,27 @@ def test_an_event_that_a_reducer_broadcasts_is_rolled_back_and_repeated_with_its
 
 
 def test_logs_stay() -> None:
-    session = shop()
+    session = shop_session()
     session[str].register(Delivered, lambda values, event, /, *, context: (*values, event.part), policy=SlicePolicy.LOG)
     one, other = Call(session), Call(session)
     with one.running():
         session.broadcast(Delivered("nut"))
-        session.event_bus.publish(invoked(1, Sold("nut")))
+        session.event_bus.publish(tool_invoked(1, Sold("nut")))
     with other.running():
         session.broadcast(Delivered("bolt"))
     one.roll_back()
     assert session[str].all() == ("nut", "bolt")
-    assert session[ToolInvoked].all() == (invoked(1, Sold("nut")),)
+    assert session[ToolInvoked].all() == (tool_invoked(1, Sold("nut")),)
     assert (session[Delivered].all(), session[Stock].all()) == ((Delivered("bolt"),), (Stock(1),))
     assert other.transaction.events == (Delivered("bolt"),)
 
 
 def test_an_event_that_only_logs_want_is_not_among_the_events_of_a_call() -> None:
-    session = shop()
+    session = shop_session()
     session[str].register(bytes, lambda values, event, /, *, context: (*values, event.hex()), policy=SlicePolicy.LOG)
     call = Call(session)
     with call.running():
-        session.event_bus.publish(invoked(1, Delivered("nut")))
+        session.event_bus.publish(tool_invoked(1, Delivered("nut")))
         session.broadcast(b"abc")
         session[str].clear(lambda text: text == "616263")
     told = [(call.transaction.events, call.transaction.has_direct_changes)]
@@ -187,7 +187,7 @@ def test_an_event_that_only_logs_want_is_not_among_the_events_of_a_call() -> Non
 
 
 def test_the_reducers_of_the_time_of_an_event_are_its_reducers_for_ever() -> None:
-    session = shop()
+    session = shop_session()
     call = Call(session)
     session.broadcast(Delivered("nut"))
     session[str].register(Delivered, lambda values, event, /, *, context: (*values, event.part))
@@ -197,7 +197,7 @@ def test_the_reducers_of_the_time_of_an_event_are_its_reducers_for_ever() -> Non
 
 
 def test_a_transaction_ends_once() -> None:
-    session = shop()
+    session = shop_session()
     for end, again in [("commit", "roll_back"), ("roll_back", "commit"), ("commit", "commit")]:
         transaction = session.begin(CallScope())
         getattr(transaction, end)()
@@ -322,8 +322,8 @@ def a_call_that_is_taken_back(session: Session) -> None:
 
 
 def a_call_that_is_corrected(session: Session) -> None:
-    session.event_bus.publish(invoked(1))
-    session.correct(invoked(1, success=False))
+    session.event_bus.publish(tool_invoked(1))
+    session.correct(tool_invoked(1, success=False))
 
 
 def a_snapshot_that_is_restored(session: Session) -> None:
@@ -352,13 +352,13 @@ def test_the_cost_of_a_session_operation_does_not_grow_with_its_history(work: Ca
     """Lines of Python that run, and bytes that are asked for."""
 
     def cost(history: int) -> tuple[int, int]:
-        session = shop()
+        session = shop_session()
         session[Delivered].seed(())
         for number in range(history):
             session.broadcast(Delivered("nut"))
-            session.event_bus.publish(invoked(number + 10))
+            session.event_bus.publish(tool_invoked(number + 10))
         work(session)
-        lines = lines_of(lambda: work(session))
+        lines = count_lines(lambda: work(session))
         tracemalloc.start()
         work(session)
         _, peak = tracemalloc.get_traced_memory()

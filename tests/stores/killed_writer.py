@@ -16,7 +16,7 @@ from demiurge.errors import NotFound
 from demiurge.stores import Row, SqliteStore, verify_journal
 from demiurge.values.refs import Ref, ref_of
 
-__all__ = ["Acknowledged", "check", "check_rounds", "run_until_killed"]
+__all__ = ["Acknowledged", "assert_acknowledged_is_stored", "assert_rounds_are_whole", "run_until_killed"]
 
 CHILD = Path(__file__).with_name("crash_child.py")
 Acknowledged = list[list[object]]
@@ -37,7 +37,7 @@ def run_until_killed(folder: Path, *, fault: str | None = None, after: float | N
     return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
-def check(folder: Path, said: Acknowledged) -> None:
+def assert_acknowledged_is_stored(folder: Path, said: Acknowledged) -> None:
     """Everything in `said` is in the world, and nothing in the world is half there."""
     try:
         store = SqliteStore.open(folder)
@@ -47,14 +47,14 @@ def check(folder: Path, said: Acknowledged) -> None:
     with store:
         assert list((folder / "blobs" / "tmp").iterdir()) == []
         assert dict(store.damaged) == {}
-        last = check_rounds(store)
+        last = assert_rounds_are_whole(store)
         for ref in store.iter_blobs():
             assert ref_of(store.get_blob(ref)) == ref
         for kind, *values in said:
             check_one(store, kind, values[0] if values else None, last)
 
 
-def check_rounds(store: SqliteStore) -> int:
+def assert_rounds_are_whole(store: SqliteStore) -> int:
     """Rounds are whole and without a gap, chained, with their blobs and messages; the last one's number."""
     verify_journal(store, prev_of)
     found: Counter[int] = Counter()

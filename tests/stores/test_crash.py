@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.stores.killed_writer import Acknowledged, check, run_until_killed
+from tests.stores.killed_writer import Acknowledged, assert_acknowledged_is_stored, run_until_killed
 
 from demiurge import faults
 
@@ -21,7 +21,7 @@ POINTS = sorted(name for name in set(faults.POINTS) - ELSEWHERE if name.split(".
 def test_a_kill_at_a_fault_point_loses_nothing_acknowledged(point: str, tmp_path: Path) -> None:
     hit = {"create": 1, "store": 1, "blob": 5}.get(point.split(".", maxsplit=1)[0], 3)
     said = run_until_killed(tmp_path / "world", fault=f"{point}=kill@{hit}")
-    check(tmp_path / "world", said)
+    assert_acknowledged_is_stored(tmp_path / "world", said)
 
 
 def test_kills_at_random_times_lose_nothing_acknowledged(tmp_path: Path) -> None:
@@ -30,5 +30,5 @@ def test_kills_at_random_times_lose_nothing_acknowledged(tmp_path: Path) -> None
         said: Acknowledged = []
         for _ in range(5):
             said += run_until_killed(tmp_path / f"world-{world}", after=times.uniform(0, 0.08))
-            check(tmp_path / f"world-{world}", said)
+            assert_acknowledged_is_stored(tmp_path / f"world-{world}", said)
         assert said

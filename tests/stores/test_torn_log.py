@@ -6,7 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.stores.killed_writer import Acknowledged, check, check_rounds, run_until_killed
+from tests.stores.killed_writer import (
+    Acknowledged,
+    assert_acknowledged_is_stored,
+    assert_rounds_are_whole,
+    run_until_killed,
+)
 from tests.stores.log_frames import log_of, tears, transactions
 
 from demiurge.stores import SqliteStore
@@ -25,7 +30,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Acknowledged
 
 def last_round(folder: Path) -> int:
     with SqliteStore.open(folder) as store:
-        return check_rounds(store)
+        return assert_rounds_are_whole(store)
 
 
 def test_a_torn_transaction_is_gone_and_none_before_it_is(killed: tuple[Path, Acknowledged], tmp_path: Path) -> None:
@@ -36,6 +41,6 @@ def test_a_torn_transaction_is_gone_and_none_before_it_is(killed: tuple[Path, Ac
         copy = tmp_path / str(number)
         shutil.copytree(folder, copy)
         log_of(copy).write_bytes(log)
-        check(copy, said)
+        assert_acknowledged_is_stored(copy, said)
         assert last_round(copy) == DURABLE - 1, how
     assert last_round(folder) == DURABLE, "whole, it is there"

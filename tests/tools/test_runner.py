@@ -59,16 +59,16 @@ class R:
     note: str = "private"
 
 
-def good(params: P, *, context: ToolContext) -> ToolResult[R]:
+def add_handler(params: P, *, context: ToolContext) -> ToolResult[R]:
     return ToolResult(message="added", value=R(params.a + params.b))
 
 
 async def async_good(params: P, *, context: ToolContext) -> ToolResult[R]:
     await asyncio.sleep(0)
-    return good(params, context=context)
+    return add_handler(params, context=context)
 
 
-def made(handler: Callable[..., Any] = good, name: str = "math__add", **options: Any) -> Tool[Any, Any]:
+def add_tool(handler: Callable[..., Any] = add_handler, name: str = "math__add", **options: Any) -> Tool[Any, Any]:
     options.setdefault("effect", ToolEffect.READ_ONLY)
     options.setdefault("redaction", Redaction.allow("total"))
     return Tool[P, R](name=name, description="Add.", handler=handler, **options)
@@ -79,7 +79,7 @@ class Run:
 
     def __init__(self, tool: Any = None, policy: ToolPolicy | None = None, **options: Any) -> None:
         self.events: list[Any] = []
-        tool = tool if tool is not None else made()
+        tool = tool if tool is not None else add_tool()
         policy = policy if policy is not None else ToolPolicy(("math__add",))
         self.runner = ToolRunner([tool], policy=policy, **{"emit": self.events.append, **options})
 
@@ -88,7 +88,9 @@ class Run:
         assert {event.tool_call_id for event in self.events} == {call_id}
 
 
-@pytest.mark.parametrize("tool", [made(), made(inline=True), made(async_good)], ids=["def", "inline", "async"])
+@pytest.mark.parametrize(
+    "tool", [add_tool(), add_tool(inline=True), add_tool(async_good)], ids=["def", "inline", "async"]
+)
 @pytest.mark.parametrize("args", [ARGS, ARGS.encode(), {"a": 2, "b": 3}], ids=["text", "bytes", "mapping"])
 async def test_success(tool: Any, args: Any) -> None:
     run = Run(tool, clock=FixedClock(7_000_000))
@@ -121,7 +123,9 @@ async def test_success(tool: Any, args: Any) -> None:
     assert "args" not in record.public()
 
 
-@pytest.mark.parametrize("tool", [made(), made(inline=True), made(async_good)], ids=["def", "inline", "async"])
+@pytest.mark.parametrize(
+    "tool", [add_tool(), add_tool(inline=True), add_tool(async_good)], ids=["def", "inline", "async"]
+)
 def test_exec_sync_is_the_same_call(tool: Any) -> None:
     run = Run(tool)
     sync = run.runner.exec_sync("math__add", ARGS, tool_call_id="c")
@@ -134,7 +138,7 @@ def test_exec_sync_is_the_same_call(tool: Any) -> None:
 
 
 async def test_exec_sync_of_an_async_tool_inside_a_loop() -> None:
-    assert Run(made(async_good)).runner.exec_sync("math__add", ARGS).ok
+    assert Run(add_tool(async_good)).runner.exec_sync("math__add", ARGS).ok
 
 
 def test_exec_sync_runs_a_def_handler_in_the_calling_thread() -> None:
@@ -142,9 +146,9 @@ def test_exec_sync_runs_a_def_handler_in_the_calling_thread() -> None:
 
     def here(params: P, *, context: ToolContext) -> ToolResult[R]:
         seen.append(threading.current_thread())
-        return good(params, context=context)
+        return add_handler(params, context=context)
 
-    Run(made(here)).runner.exec_sync("math__add", ARGS)
+    Run(add_tool(here)).runner.exec_sync("math__add", ARGS)
     assert seen == [threading.current_thread()]
 
 
@@ -156,11 +160,11 @@ async def test_a_def_handler_runs_in_a_worker_thread_with_the_callers_context() 
 
     def there(params: P, *, context: ToolContext) -> ToolResult[R]:
         seen.append((threading.current_thread() is threading.main_thread(), VARIABLE.get()))
-        return good(params, context=context)
+        return add_handler(params, context=context)
 
     VARIABLE.set("mine")
-    assert (await Run(made(there)).runner.exec("math__add", ARGS)).ok
-    assert (await Run(made(there, inline=True)).runner.exec("math__add", ARGS)).ok
+    assert (await Run(add_tool(there)).runner.exec("math__add", ARGS)).ok
+    assert (await Run(add_tool(there, inline=True)).runner.exec("math__add", ARGS)).ok
     assert seen == [(False, "mine"), (True, "mine")]
 
 
@@ -217,7 +221,7 @@ async def test_arguments_that_break_the_schema(args: str, words: str) -> None:
 
 
 async def test_unknown_denied_and_malformed_ids_get_one_answer() -> None:
-    tool = made()
+    tool = add_tool()
     policy = ToolPolicy(("other",))
     answers = []
     for tool_id in ("math__add", "no_such_tool", "no such tool", "", "x" * 100):
@@ -231,7 +235,7 @@ async def test_unknown_denied_and_malformed_ids_get_one_answer() -> None:
 
 
 async def test_no_policy_denies_all() -> None:
-    assert (await ToolRunner([made()]).exec("math__add", ARGS)).error_code == "policy_denied"
+    assert (await ToolRunner([add_tool()]).exec("math__add", ARGS)).error_code == "policy_denied"
 
 
 async def test_a_dotted_id_is_accepted() -> None:
@@ -247,7 +251,7 @@ async def test_a_missing_call_id_is_minted() -> None:
     run.answered_once(result.tool_call_id)
 
 
-def failing(error: BaseException) -> Callable[..., Any]:
+def failing_handler(error: BaseException) -> Callable[..., Any]:
     def handler(params: P, *, context: ToolContext) -> ToolResult[R]:
         raise error
 
@@ -270,7 +274,7 @@ def failing(error: BaseException) -> Callable[..., Any]:
 async def test_an_exception_of_a_handler_becomes_an_error_code_and_a_safe_message(
     error: Exception, code: str, message: str, inline: bool
 ) -> None:
-    run = Run(made(failing(error), inline=inline))
+    run = Run(add_tool(failing_handler(error), inline=inline))
     result = await run.runner.exec("math__add", ARGS, tool_call_id="c")
     assert result.error_code == code
     assert result.safe_message is not None
@@ -280,7 +284,7 @@ async def test_an_exception_of_a_handler_becomes_an_error_code_and_a_safe_messag
 
 
 def test_a_loop_signal_goes_up_and_is_answered_in_events() -> None:
-    run = Run(made(failing(LoopSignal("up"))))
+    run = Run(add_tool(failing_handler(LoopSignal("up"))))
     with pytest.raises(LoopSignal):
         run.runner.exec_sync("math__add", ARGS, tool_call_id="c")
     run.answered_once("c")
@@ -297,7 +301,7 @@ async def test_a_cancelled_change_has_an_unknown_outcome() -> None:
 
     for effect, code in ((ToolEffect.READ_ONLY, "cancelled"), (ToolEffect.STATE_CHANGE, "unknown_outcome")):
         begun.clear()
-        run = Run(made(slow, effect=effect))
+        run = Run(add_tool(slow, effect=effect))
         task = asyncio.create_task(run.runner.exec("math__add", ARGS, tool_call_id="c"))
         await begun.wait()
         task.cancel()
@@ -324,7 +328,7 @@ def test_a_result_of_another_form_is_output_validation(returned: Any) -> None:
         return returned
 
     handler.__annotations__.pop("return")
-    result = Run(made(handler)).runner.exec_sync("math__add", ARGS)
+    result = Run(add_tool(handler)).runner.exec_sync("math__add", ARGS)
     assert result.error_code == "output_validation"
     assert "canary" not in result.content
 
@@ -335,7 +339,7 @@ def test_a_success_may_have_no_value() -> None:
     def handler(params: P, *, context: ToolContext) -> ToolResult[R]:
         return ToolResult(message="nothing to add", value=None)
 
-    result = Run(made(handler)).runner.exec_sync("math__add", ARGS)
+    result = Run(add_tool(handler)).runner.exec_sync("math__add", ARGS)
     assert (result.ok, result.value, result.content) == (True, None, "nothing to add")
 
 
@@ -343,7 +347,7 @@ def test_an_excluded_value_is_not_in_the_text() -> None:
     def handler(params: P, *, context: ToolContext) -> ToolResult[R]:
         return ToolResult(message="stored", value=R(7), exclude_value_from_context=True)
 
-    result = Run(made(handler)).runner.exec_sync("math__add", ARGS)
+    result = Run(add_tool(handler)).runner.exec_sync("math__add", ARGS)
     assert (result.content, result.value) == ("stored", {"total": 7})
 
 
@@ -377,19 +381,19 @@ def test_an_exception_in_the_policy_redaction_approvals_source_or_listener_is_an
     asking = ToolPolicy(("math__add",), (ToolEffect.READ_ONLY,))
     allowed = ToolPolicy(("math__add",))
     runs = {
-        "policy_denied": ToolRunner([made()], policy=Exploding(("math__add",))),
-        "redaction_failed": ToolRunner([made(redaction=BadRedaction("message_only"))], policy=allowed),
-        "approval_required": ToolRunner([made()], policy=asking, approvals=BadApprovals()),
+        "policy_denied": ToolRunner([add_tool()], policy=Exploding(("math__add",))),
+        "redaction_failed": ToolRunner([add_tool(redaction=BadRedaction("message_only"))], policy=allowed),
+        "approval_required": ToolRunner([add_tool()], policy=asking, approvals=BadApprovals()),
     }
     for code, runner in runs.items():
         result = runner.exec_sync("math__add", ARGS)
         assert result.error_code == code
         assert "canary" not in result.content
     assert ToolRunner(BadSource(), policy=allowed).exec_sync("math__add", ARGS).error_code == "policy_denied"
-    assert ToolRunner([made()], policy=allowed, emit=shout).exec_sync("math__add", ARGS).ok
+    assert ToolRunner([add_tool()], policy=allowed, emit=shout).exec_sync("math__add", ARGS).ok
 
 
-def limited(ms: int = 20) -> ToolPolicy:
+def policy_with_time_limit(ms: int = 20) -> ToolPolicy:
     return ToolPolicy(("math__add",), budgets=Budgets(max_runtime_ms=ms))
 
 
@@ -410,22 +414,25 @@ async def test_a_handler_over_its_time(effect: ToolEffect, code: str) -> None:
 
     def blocks(params: P, *, context: ToolContext) -> ToolResult[R]:
         release.wait(30)
-        return good(params, context=context)
+        return add_handler(params, context=context)
 
     for handler in (waits, blocks):
-        run = Run(made(handler, effect=effect), limited())
+        run = Run(add_tool(handler, effect=effect), policy_with_time_limit())
         assert (await run.runner.exec("math__add", ARGS, tool_call_id="c")).error_code == code
         run.answered_once("c")
     release.set()
     assert stopped == [True]
-    own = Run(made(waits, effect=effect, timeout=0.02))
+    own = Run(add_tool(waits, effect=effect, timeout=0.02))
     assert (await own.runner.exec("math__add", ARGS)).error_code == code
 
 
 def test_an_inline_handler_over_its_time_is_noticed() -> None:
     slow_clock = FixedClock(0, step_ns=1_000_000_000)
-    assert Run(policy=limited(), clock=slow_clock).runner.exec_sync("math__add", ARGS).error_code == "timeout"
-    assert Run(policy=limited(), clock=FixedClock(0)).runner.exec_sync("math__add", ARGS).ok
+    assert (
+        Run(policy=policy_with_time_limit(), clock=slow_clock).runner.exec_sync("math__add", ARGS).error_code
+        == "timeout"
+    )
+    assert Run(policy=policy_with_time_limit(), clock=FixedClock(0)).runner.exec_sync("math__add", ARGS).ok
 
 
 class Blobs:
@@ -443,15 +450,15 @@ def test_a_large_result_is_spilled_or_refused() -> None:
         return ToolResult(message="big", value=R(1, "é" * 100))
 
     policy = ToolPolicy(("math__add",), budgets=Budgets(max_result_bytes=100))
-    assert Run(made(handler), policy).runner.exec_sync("math__add", ARGS).error_code == "result_too_large"
+    assert Run(add_tool(handler), policy).runner.exec_sync("math__add", ARGS).error_code == "result_too_large"
     blobs = Blobs()
-    result = Run(made(handler), policy, blobs=blobs).runner.exec_sync("math__add", ARGS)
+    result = Run(add_tool(handler), policy, blobs=blobs).runner.exec_sync("math__add", ARGS)
     assert result.ok
     assert result.value == {"total": 1}
     (ref,) = blobs.kept
     assert ref in result.content
     assert blobs.kept[ref].decode().startswith("big\n\n{")
-    open_tool = made(handler, redaction=Redaction.allow("note"))
+    open_tool = add_tool(handler, redaction=Redaction.allow("note"))
     view = Run(open_tool, policy, blobs=blobs).runner.exec_sync("math__add", ARGS).value
     assert json.loads(blobs.kept[view["ref"]]) == {"note": "é" * 100}
 
@@ -465,9 +472,9 @@ def test_the_context_has_everything_also_without_a_run() -> None:
         assert context.session[R].latest() is None
         assert context.filesystem is None
         assert context.prompt.name == context.adapter.name.replace("none", "")
-        return good(params, context=context)
+        return add_handler(params, context=context)
 
-    runner = Run(made(look), resources={str: "a string"}).runner
+    runner = Run(add_tool(look), resources={str: "a string"}).runner
     who = ToolPolicyContext(run_id="r1", actor="user:7", tenant="t", roles=("user",))
     assert runner.exec_sync("math__add", ARGS, tool_call_id="c", ctx=who, connection_id="conn").ok
     (context,) = seen
@@ -481,17 +488,17 @@ def test_a_given_context_is_the_template() -> None:
 
     def look(params: P, *, context: ToolContext) -> ToolResult[R]:
         seen.append(context)
-        return good(params, context=context)
+        return add_handler(params, context=context)
 
     own = ToolContext(prompt="p", resources=ResourceRegistry.build({str: "mine"}), caller=ToolPolicyContext("r"))
-    runner = Run(made(look), resources={str: "bound", int: 3}).runner
+    runner = Run(add_tool(look), resources={str: "bound", int: 3}).runner
     assert runner.exec_sync("math__add", ARGS, ctx=own).ok
     assert (seen[0].prompt, seen[0].resources.get(str), seen[0].resources.get(int)) == ("p", "mine", 3)
 
 
 def test_needs_that_are_not_met() -> None:
-    assert Run(made(capabilities=(str,))).runner.exec_sync("math__add", ARGS).error_code == "unavailable"
-    tied = Run(made(requires_connection=True)).runner
+    assert Run(add_tool(capabilities=(str,))).runner.exec_sync("math__add", ARGS).error_code == "unavailable"
+    tied = Run(add_tool(requires_connection=True)).runner
     assert tied.exec_sync("math__add", ARGS, connection_id="c").error_code == "connection_unavailable"
     bare = Tool[P, R](name="math__add", description="d", handler=None)
     assert Run(bare).runner.exec_sync("math__add", ARGS).error_code == "unavailable"
@@ -553,7 +560,7 @@ async def test_exec_many_answers_in_order_and_overlaps_only_reads_that_are_neigh
         trace.append(f"-{params.a}")
         return ToolResult(message="", value=R(params.a))
 
-    reads, writes = made(handler, "reads"), made(handler, "writes", effect=ToolEffect.STATE_CHANGE)
+    reads, writes = add_tool(handler, "reads"), add_tool(handler, "writes", effect=ToolEffect.STATE_CHANGE)
     policy = ToolPolicy(("reads", "writes"))
     names = ["reads", "reads", "writes", "reads"]
     calls = [(f"c{index}", name, {"a": index, "b": 0}) for index, name in enumerate(names)]
@@ -568,7 +575,7 @@ async def test_exec_many_answers_in_order_and_overlaps_only_reads_that_are_neigh
 
 @pytest.mark.parametrize("names", [["reads"], ["reads", "reads"]])
 async def test_exec_many_lets_a_signal_through_as_it_is(names: list[str]) -> None:
-    tools = [made(failing(LoopSignal("up")), "reads")]
+    tools = [add_tool(failing_handler(LoopSignal("up")), "reads")]
     runner = ToolRunner(tools, policy=ToolPolicy(("reads",)), max_parallel=2)
     with pytest.raises(LoopSignal):
         await runner.exec_many([(f"c{index}", name, ARGS) for index, name in enumerate(names)])
@@ -596,7 +603,7 @@ async def async_emit(event: Any) -> None: ...
 )
 def test_an_unusable_option_of_a_runner_is_refused_when_it_is_made(given: dict[str, Any], path: str) -> None:
     with pytest.raises(InvalidValue) as caught:
-        ToolRunner([made()], **given)
+        ToolRunner([add_tool()], **given)
     assert caught.value.path == path
 
 
@@ -617,13 +624,13 @@ async def test_a_listener_that_raises_loses_its_event_never_the_call(error: Base
     def listen(event: Any) -> None:
         raise error
 
-    runner = ToolRunner([made()], policy=ToolPolicy(("math__add",)), emit=listen)
+    runner = ToolRunner([add_tool()], policy=ToolPolicy(("math__add",)), emit=listen)
     assert runner.exec_sync("math__add", ARGS).value == {"total": 5}
     assert (await runner.exec("math__add", ARGS)).value == {"total": 5}
 
 
 def test_exceptions_are_logged_without_their_text(caplog: pytest.LogCaptureFixture) -> None:
-    Run(made(failing(ValueError("canary")))).runner.exec_sync("math__add", '{"a": 2, "b": 3}')
+    Run(add_tool(failing_handler(ValueError("canary")))).runner.exec_sync("math__add", '{"a": 2, "b": 3}')
     assert "ValueError" in caplog.text
     assert "test_runner.py" in caplog.text
     assert "canary" not in caplog.text
@@ -646,7 +653,7 @@ def test_a_listener_that_changes_its_event_does_not_change_the_record() -> None:
 
 def test_the_catalog_is_what_the_runner_would_not_deny() -> None:
     ask_first = ToolPolicy(("math__add",), require_approval_for_effects=(ToolEffect.STATE_CHANGE,))
-    change = made(effect=ToolEffect.STATE_CHANGE)
+    change = add_tool(effect=ToolEffect.STATE_CHANGE)
     assert [spec.name for spec in Run().runner.catalog().specs()] == ["math__add"]
     assert Run(policy=ToolPolicy()).runner.catalog().specs() == ()
     assert Run(change, ask_first).runner.catalog().specs() == ()

@@ -8,7 +8,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.world.budget_worlds import CALL, called, spending, told
+from tests.world.budget_worlds import CALL, room_order, spending_manifest, tool_result
 
 from demiurge.stores import SqliteStore
 from demiurge.tools.limits.allowance import Allowance
@@ -36,11 +36,11 @@ class Calls:
         with self.file.open("a") as lines:
             lines.write(f"{call.intent.id.hex()}\n")
         await call.put_blob(b"")
-        return called()
+        return tool_result()
 
 
 def open_host(store: SqliteStore, folder: Path) -> Host:
-    return Host(store, spending(BUDGETS), [Calls(folder / "calls")], clock=SystemClock(), tail_bytes=1500)
+    return Host(store, spending_manifest(BUDGETS), [Calls(folder / "calls")], clock=SystemClock(), tail_bytes=1500)
 
 
 async def main(folder: Path) -> None:
@@ -49,7 +49,7 @@ async def main(folder: Path) -> None:
     host = open_host(store, folder)
     await host.start()
     await host.settle()
-    await host.submit("ex/Ev@1", told(calls=["bump"], notes=NOTES), idempotency_key="once")
+    await host.submit("ex/Ev@1", room_order(calls=["bump"], notes=NOTES), idempotency_key="once")
     await host.settle()
     await host.close()
     store.close()

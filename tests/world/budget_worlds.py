@@ -13,7 +13,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tests.world.small_world import BOARD, SECOND, A, Kernel, awaiting, edge, plan, raising, ref, small_manifest
+from tests.world.small_world import (
+    BOARD,
+    SECOND,
+    A,
+    Kernel,
+    await_receipt_step,
+    edge,
+    plan,
+    raise_event_step,
+    ref,
+    small_manifest,
+)
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy
@@ -39,7 +50,7 @@ SCHEMAS: Mapping[str, Any] = {
 TRIGGERS = {"ex/Ask@1": "ex/plan@1", "ex/Think@1": "ex/think@1", "ex/Note@1": "ex/noted@1"}
 
 
-def work(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
+def spending_reducer(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
     count = {"n": state["n"] + 1 if state is not None else 1}
     tag, value = event["$tag"], event["$value"]
     if tag == "Told":
@@ -57,13 +68,13 @@ def work(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: Red
     return Step(set=count, events=events)
 
 
-def calling(step_id: str, handle: str, tool: Any) -> dict[str, Any]:
+def tool_call_step(step_id: str, handle: str, tool: Any) -> dict[str, Any]:
     params = {"record": {"tool": tool, "tool_call_id": "c1", "call_ref": {"hash": ref_of(CALL)}}}
     bind = {"effect_id_as": handle}
     return {"id": step_id, "op": "emit_effect", "kind": "tool.call", "cap": "tool", "params": params, "bind": bind}
 
 
-def thinking(step_id: str, handle: str) -> dict[str, Any]:
+def model_call_step(step_id: str, handle: str) -> dict[str, Any]:
     given = {"provider": "p", "model": "m", "temperature": {"dec128": "0"}, "max_tokens": ref("@plan.input.tokens")}
     absent: dict[str, Any] = {name: {"null": {}} for name in ("tools_ref", "tool_choice", "api_key", "response_format")}
     params = {"record": {**given, **absent, "message_refs": {"list": []}}}
@@ -77,9 +88,9 @@ OK, NOT_OK = ({"op": op, "args": [ref("@var:r.status"), "ok"]} for op in ("eq", 
 def _told(emitting: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     steps = [
         emitting,
-        awaiting("wait", "h", "r"),
-        raising("ok", {"text": "ok"}, {"text": ""}),
-        raising("bad", ref("@var:r.payload.code"), ref("@var:r.payload.message")),
+        await_receipt_step("wait", "h", "r"),
+        raise_event_step("ok", {"text": "ok"}, {"text": ""}),
+        raise_event_step("bad", ref("@var:r.payload.code"), ref("@var:r.payload.message")),
     ]
     return steps, [edge("go", "wait"), edge("wait", "ok", OK), edge("wait", "bad", NOT_OK)]
 
@@ -103,10 +114,10 @@ def _replying() -> dict[str, Any]:
 NOTED = plan(
     [
         {"id": "start", "op": "assign", "expr": 1, "bind": {"as": "one"}},
-        calling("c1", "h1", BUMP),
-        calling("c2", "h2", BUMP),
-        awaiting("w1", "h1", "r1"),
-        awaiting("w2", "h2", "r2"),
+        tool_call_step("c1", "h1", BUMP),
+        tool_call_step("c2", "h2", BUMP),
+        await_receipt_step("w1", "h1", "r1"),
+        await_receipt_step("w2", "h2", "r2"),
         _passing("c"),
         _replying(),
     ],
@@ -123,14 +134,14 @@ NOTED = plan(
 )
 
 
-def spending(budgets: Budgets = FREE, *, asked: tuple[str, ...] = (ASKED,)) -> Manifest:
+def spending_manifest(budgets: Budgets = FREE, *, asked: tuple[str, ...] = (ASKED,)) -> Manifest:
     return small_manifest(
         [
-            plan(*_told(calling("go", "h", ref("@plan.input.text")))),
-            plan(*_told(thinking("go", "h")), name="ex/think@1", on="ex/Think@1"),
+            plan(*_told(tool_call_step("go", "h", ref("@plan.input.text")))),
+            plan(*_told(model_call_step("go", "h")), name="ex/think@1", on="ex/Think@1"),
             NOTED,
         ],
-        work,
+        spending_reducer,
         triggers=[{"event": event, "plan": name} for event, name in TRIGGERS.items()],
         grants=[
             {"name": "echo", "cap": "ex/echo@1", "params": {}},
@@ -153,14 +164,14 @@ def spending(budgets: Budgets = FREE, *, asked: tuple[str, ...] = (ASKED,)) -> M
     )
 
 
-def called() -> Result:
+def tool_result() -> Result:
     """A tool's answer."""
     ref = ref_of(b"")
     none = dict.fromkeys(("error_code", "view_ref", "events_ref", "session_ref", "usage"))
     return succeeded(tool_call_id="c1", ok=True, message="", message_ref=ref, record_ref=ref, **none)
 
 
-def thought(prompt: int, completion: int, micros: int | None = 0, put: Any = None) -> Result:
+def model_result(prompt: int, completion: int, micros: int | None = 0, put: Any = None) -> Result:
     """A model's answer; `put` keeps the blob that says what it cost, without it whole cents say it."""
     usage = put(canonical_json.encode({"cost_micros": micros})) if put is not None else None
     return succeeded(
@@ -175,7 +186,7 @@ def thought(prompt: int, completion: int, micros: int | None = 0, put: Any = Non
     )
 
 
-def told(**what: Any) -> dict[str, Any]:
+def room_order(**what: Any) -> dict[str, Any]:
     """What a room is told."""
     return {"$tag": "Poke", "$value": {"room": "a", "what": json.dumps(what)}}
 
@@ -207,11 +218,11 @@ class Units:
 
     def tell(self, **what: Any) -> None:
         """Something from outside for the room."""
-        self.a.event(told(**what))
+        self.a.event(room_order(**what))
         self._send(A)
 
     def answer(self, unit: Unit, intent: OpenIntent | bytes, result: Result | None = None) -> None:
-        self.units[unit].receipt(intent, result if result is not None else called())
+        self.units[unit].receipt(intent, result if result is not None else tool_result())
         self._send(unit)
 
     def decide(self, unit: Unit, intent: OpenIntent, *, approve: bool) -> None:

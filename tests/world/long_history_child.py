@@ -11,21 +11,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.world.small_world import A, poke, running, small_manifest
+from tests.world.small_world import A, poke_event, running_host, small_manifest
 
 from demiurge.stores import SqliteStore
 from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
 
 
-async def submitted(store: SqliteStore) -> int:
-    async with running(store, small_manifest(), [], tail_bytes=1 << 16) as host:
-        return (await host.submit("ex/Ev@1", poke("one more"))).seq
+async def submit_one_event(store: SqliteStore) -> int:
+    async with running_host(store, small_manifest(), [], tail_bytes=1 << 16) as host:
+        return (await host.submit("ex/Ev@1", poke_event("one more"))).seq
 
 
-def seen(store: SqliteStore, deed: str) -> Mapping[str, Any]:
+def run_deed(store: SqliteStore, deed: str) -> Mapping[str, Any]:
     if deed == "submit":
-        return {"seq": asyncio.run(submitted(store))}
+        return {"seq": asyncio.run(submit_one_event(store))}
     if deed == "verify":
         done = verify(store)
         return {"ok": done.ok, "records": done.records}
@@ -49,7 +49,7 @@ def peak_mib() -> int | None:
 def main(folder: str, deed: str) -> None:
     begun = time.perf_counter()
     with SqliteStore.open(folder) as store:
-        found = seen(store, deed)
+        found = run_deed(store, deed)
     took = time.perf_counter() - begun
     print(json.dumps({**found, "seconds": round(took, 3), "peak_mib": peak_mib()}))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.world.small_world import START_NS, SYSTEM, plain
+from tests.world.small_world import START_NS, SYSTEM, plain_data
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.values.caller import Caller
@@ -16,21 +16,21 @@ from demiurge.world.manifest import Manifest
 from demiurge.world.record import Stamp
 from demiurge.world.unit import Unit
 
-__all__ = ["check", "forked", "sound"]
+__all__ = ["assert_replay_agrees", "assert_sound", "fork_store"]
 
 
-def check(store: Store, manifest: Manifest) -> None:
+def assert_replay_agrees(store: Store, manifest: Manifest) -> None:
     """Replay and verify pass, and what is loaded is what replay computes."""
     reader = Host(store, manifest, [])
     last = {state.unit: state for state in reader.replay()}
     assert {str(unit) for unit in last} == {head.unit for head in store.heads()}
     for unit, state in last.items():
-        assert plain(state) == plain(reader.state(unit))
+        assert plain_data(state) == plain_data(reader.state(unit))
     done = verify(store)
     assert done.problem is None
 
 
-def sound(store: Store, host: Host, unchecked: Counter[Unit] | None = None) -> None:
+def assert_sound(store: Store, host: Host, unchecked: Counter[Unit] | None = None) -> None:
     """The journal verifies, and replay computes each of its units up to where `host` has it."""
     assert verify(store).problem is None
     last = {state.unit: state.seq for state in host.replay(unchecked)}
@@ -38,7 +38,7 @@ def sound(store: Store, host: Host, unchecked: Counter[Unit] | None = None) -> N
     assert last == {unit: host.state(unit).seq for unit in last}
 
 
-def forked(
+def fork_store(
     source: Store, manifest: Manifest, at: int | None = None, *, world: str = "world_2", tail_bytes: int = 700
 ) -> tuple[MemoryStore, Forked]:
     target, entropy = MemoryStore(world), SeededEntropy(world.encode())

@@ -33,23 +33,23 @@ OWN = {
 }
 
 
-def timer(at_ns: int, key: str = "") -> EffectRequest:
+def timer_request(at_ns: int, key: str = "") -> EffectRequest:
     return EffectRequest("timer.set", {"deliver_at_ns": at_ns, "key": None}, key)
 
 
-def put(data: bytes, key: str = "") -> EffectRequest:
+def blob_put_request(data: bytes, key: str = "") -> EffectRequest:
     return EffectRequest("blob.put", {"blob_ref": None, "content": {"$tag": "bytes", "$value": data}}, key)
 
 
-def get(ref: str, key: str = "") -> EffectRequest:
+def blob_get_request(ref: str, key: str = "") -> EffectRequest:
     return EffectRequest("blob.get", {"blob_ref": ref, "range": None}, key)
 
 
-def own(text: str, key: str = "") -> EffectRequest:
+def own_effect_request(text: str, key: str = "") -> EffectRequest:
     return EffectRequest("ex.own", {"text": text}, key)
 
 
-def wants(ask: Callable[[str], Sequence[EffectRequest]]) -> ReduceFunction:
+def effect_requesting_reducer(ask: Callable[[str], Sequence[EffectRequest]]) -> ReduceFunction:
     """A reducer that asks, at a poke, for what `ask` makes of its text, and logs what it hears."""
 
     def reduce(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
@@ -68,7 +68,7 @@ def wants(ask: Callable[[str], Sequence[EffectRequest]]) -> ReduceFunction:
     return reduce
 
 
-def requesting(
+def effect_requesting_manifest(
     reduce: ReduceFunction, *, arms: Mapping[str, Any] = {**TYPED, **ANY, **FAILED}, **over: Any
 ) -> Manifest:
     event = {"variant": {**SCHEMAS["ex/Ev@1"]["variant"], **arms}}

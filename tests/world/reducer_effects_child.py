@@ -8,8 +8,13 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.world.reducer_effects import put, requesting, timer, wants
-from tests.world.small_world import poke
+from tests.world.reducer_effects import (
+    blob_put_request,
+    effect_requesting_manifest,
+    effect_requesting_reducer,
+    timer_request,
+)
+from tests.world.small_world import poke_event
 
 from demiurge.stores import SqliteStore
 from demiurge.values.clock import SystemClock
@@ -22,7 +27,11 @@ POKES = ("one", "two")
 
 def open_host(store: SqliteStore) -> Host:
     clock = SystemClock()
-    manifest = requesting(wants(lambda what: [timer(1, f"{what}-timer"), put(what.encode(), f"{what}-blob")]))
+    manifest = effect_requesting_manifest(
+        effect_requesting_reducer(
+            lambda what: [timer_request(1, f"{what}-timer"), blob_put_request(what.encode(), f"{what}-blob")]
+        )
+    )
     return Host(store, manifest, [TimerEffects(clock), BlobEffects()], clock=clock, tail_bytes=1)
 
 
@@ -32,7 +41,7 @@ async def main(folder: Path) -> None:
         await host.start()
         await host.settle()
         for what in POKES:
-            await host.submit("ex/Ev@1", poke(what), idempotency_key=what)
+            await host.submit("ex/Ev@1", poke_event(what), idempotency_key=what)
             await host.settle()
         await host.close()
 

@@ -88,20 +88,22 @@ def ref(path: str) -> dict[str, str]:
     return {"ref": path}
 
 
-def raising(step_id: str, status: Any, detail: Any) -> dict[str, Any]:
+def raise_event_step(step_id: str, status: Any, detail: Any) -> dict[str, Any]:
     """A step that tells the room something."""
     told = {"record": {"room": ref("@plan.input.room"), "status": status, "detail": detail}}
     value = {"variant": {"tag": "Told", "value": told}}
     return {"id": step_id, "op": "raise_event", "event": "ex/Ev@1", "value": value}
 
 
-def emitting(step_id: str, handle: str, text: Any, *, kind: str = "ex.echo", cap: str = "echo") -> dict[str, Any]:
+def emit_effect_step(
+    step_id: str, handle: str, text: Any, *, kind: str = "ex.echo", cap: str = "echo"
+) -> dict[str, Any]:
     params = {"record": {"text": text}}
     bind = {"effect_id_as": handle}
     return {"id": step_id, "op": "emit_effect", "kind": kind, "cap": cap, "params": params, "bind": bind}
 
 
-def awaiting(step_id: str, handle: str, variable: str) -> dict[str, Any]:
+def await_receipt_step(step_id: str, handle: str, variable: str) -> dict[str, Any]:
     return {"id": step_id, "op": "await_receipt", "for": ref(f"@var:{handle}"), "bind": {"as": variable}}
 
 
@@ -121,10 +123,10 @@ def plan(
 
 ECHO = plan(
     [
-        emitting("go", "h", ref("@plan.input.text")),
-        awaiting("wait", "h", "r"),
-        raising("ok", {"text": "ok"}, ref("@var:r.payload.text")),
-        raising("bad", ref("@var:r.status"), ref("@var:r.payload.code")),
+        emit_effect_step("go", "h", ref("@plan.input.text")),
+        await_receipt_step("wait", "h", "r"),
+        raise_event_step("ok", {"text": "ok"}, ref("@var:r.payload.text")),
+        raise_event_step("bad", ref("@var:r.status"), ref("@var:r.payload.code")),
     ],
     [
         edge("go", "wait"),
@@ -135,11 +137,11 @@ ECHO = plan(
 """Echo a text; tell the room what came of it."""
 
 
-def ask(text: str, n: int = 1, room: str = "a") -> Emit:
+def ask_event(text: str, n: int = 1, room: str = "a") -> Emit:
     return Emit("ex/Ask@1", {"room": room, "n": n, "text": text})
 
 
-def room(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
+def room_reducer(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
     """Logs what it is told. `ask:a,b` asks for those echoes, `post:x` tells the board, `fail` breaks."""
     tag, value = event["$tag"], event["$value"]
     count = {"n": state["n"] + 1 if state is not None else 1}
@@ -151,7 +153,9 @@ def room(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: Red
     match verb:
         case "ask":
             return Step(
-                set=count, append={"log": ["asked"]}, events=[ask(text, room=context.key) for text in rest.split(",")]
+                set=count,
+                append={"log": ["asked"]},
+                events=[ask_event(text, room=context.key) for text in rest.split(",")],
             )
         case "post":
             notes = [Emit("ex/Note@1", {"board": "b", "text": text}) for text in rest.split(",")]
@@ -163,7 +167,7 @@ def room(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: Red
     return Step(set=count, append={"log": [value["what"]]})
 
 
-def board(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
+def board_reducer(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
     return Step(append={"notes": [event["$value"]["text"]]})
 
 
@@ -178,7 +182,7 @@ def _trigger(event: str, plan_name: str) -> dict[str, str]:
 
 def small_manifest(
     plans: Iterable[Mapping[str, Any]] = (ECHO,),
-    reduce: ReduceFunction = room,
+    reduce: ReduceFunction = room_reducer,
     *,
     rules: Sequence[Mapping[str, Any]] | None = ({"when": {}, "decision": "allow"},),
     grants: Sequence[Mapping[str, Any]] = ({"name": "echo", "cap": "ex/echo@1", "params": {}},),
@@ -225,7 +229,7 @@ def small_manifest(
     }
     reducers = {
         ROOM: Reducer(reduce, source),
-        BOARD: Reducer(board, source),
+        BOARD: Reducer(board_reducer, source),
         **system_reducers(),
     }
     policy = tool_policy if tool_policy is not None else ToolPolicy()
@@ -237,21 +241,21 @@ def _module(name: str, state: str, event: str) -> dict[str, Any]:
     return {"$kind": "defmodule", "name": name, "module_kind": "reducer", "key_schema": "ex/Name@1", "abi": abi}
 
 
-def poke(what: str, room: str = "a") -> dict[str, Any]:
+def poke_event(what: str, room: str = "a") -> dict[str, Any]:
     return {"$tag": "Poke", "$value": {"room": room, "what": what}}
 
 
 # -- the bare kernel --------------------------------------------------------------------------------------------------
 
 
-def plain(value: Any) -> Any:
+def plain_data(value: Any) -> Any:
     """A value as bare data, so that two of them can be compared whatever they are made of."""
     if isinstance(value, UnitState | OpenIntent) or (is_dataclass(value) and not isinstance(value, type)):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: plain_data(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
+        return {key: plain_data(part) for key, part in value.items()}
     if isinstance(value, Vector | list | tuple):
-        return [plain(part) for part in value]
+        return [plain_data(part) for part in value]
     return value
 
 
@@ -278,11 +282,11 @@ class Kernel:
         return self.step(Ingress(kind, f"i{len(self.taken)}", body, stamp, cause))
 
     def step(self, ingress: Ingress) -> list[Record]:
-        before, asked = plain(self.state), plain(ingress)
+        before, asked = plain_data(self.state), plain_data(ingress)
         first, again = self._advance(ingress), self._advance(ingress)
-        assert plain(self.state) == before, "advance changed the state that it was given"
-        assert plain(ingress) == asked, "advance changed its ingress"
-        assert plain(first) == plain(again), "the same inputs gave another outcome"
+        assert plain_data(self.state) == before, "advance changed the state that it was given"
+        assert plain_data(ingress) == asked, "advance changed its ingress"
+        assert plain_data(first) == plain_data(again), "the same inputs gave another outcome"
         self.taken.append((self.manifest, ingress))
         self.state, self.last = first.state, first
         self.records += first.records
@@ -303,7 +307,7 @@ class Kernel:
         return self.take("event", {"schema": schema, "value": checked}, cause=cause, actor=actor)
 
     def poke(self, what: str) -> list[Record]:
-        return self.event(poke(what))
+        return self.event(poke_event(what))
 
     def receipt(self, intent: OpenIntent | bytes, result: Result) -> list[Record]:
         intent_id = intent.id if isinstance(intent, OpenIntent) else intent
@@ -325,14 +329,14 @@ class Kernel:
         return [record for record in self.records if record.kind == kind]
 
 
-def echoed(text: str) -> Result:
+def echo_result(text: str) -> Result:
     return succeeded(text=text, blob=None)
 
 
 # -- hosts ------------------------------------------------------------------------------------------------------------
 
 
-class Echo:
+class EchoAdapter:
     """The adapter of `ex.echo`: answers from `script` by text, else echoes. `performed` is what the outside saw."""
 
     kinds = ("ex.echo",)
@@ -347,18 +351,18 @@ class Echo:
     async def perform(self, call: EffectCall) -> Result:
         text = call.intent.params["text"]
         self.performed.append(text)
-        answer = self.script.get(text, echoed(text))
+        answer = self.script.get(text, echo_result(text))
         if isinstance(answer, BaseException):
             raise answer
         if isinstance(answer, asyncio.Event):
             await answer.wait()
-            answer = echoed(text)
+            answer = echo_result(text)
         result: Result = answer
         return result
 
 
 @asynccontextmanager
-async def running(
+async def running_host(
     store: Store,
     manifest: Manifest,
     adapters: Sequence[Adapter],
@@ -394,7 +398,7 @@ MAIN = Unit(CHAT, "main")
 SYSTEM = user_blob("Be brief.", role="system")
 
 
-def dies_before(host: Host, kind: str | None = None, *, attempted_in: Store | None = None) -> None:
+def stop_before_effect(host: Host, kind: str | None = None, *, attempted_in: Store | None = None) -> None:
     """From here on no effect of this kind (None: of any) is performed, as if the process had died; with `attempted_in`
     each has an attempt in that store by then."""
     start = host._dispatcher.start
@@ -408,13 +412,13 @@ def dies_before(host: Host, kind: str | None = None, *, attempted_in: Store | No
     host._dispatcher.start = die  # type: ignore[method-assign]
 
 
-def said(text: str, *items: Item) -> Completion:
+def text_answer(text: str, *items: Item) -> Completion:
     """An answer in words."""
     message = Message("assistant", (Text(text),))
     return Completion(text, (), "stop", Usage(10, 5), (*items, message), "resp_1", "m1")
 
 
-def called(*calls: ToolCall | tuple[str, str, Mapping[str, Any]], items: Sequence[Item] = ()) -> Completion:
+def call_answer(*calls: ToolCall | tuple[str, str, Mapping[str, Any]], items: Sequence[Item] = ()) -> Completion:
     """An answer that proposes calls: (id, tool, arguments)."""
     made = tuple(
         c if isinstance(c, ToolCall) else ToolCall(c[0], c[1], canonical_json.encode(c[2]).decode()) for c in calls
@@ -425,7 +429,7 @@ def called(*calls: ToolCall | tuple[str, str, Mapping[str, Any]], items: Sequenc
 Answer = Completion | BaseException | Callable[[GenerateRequest], Completion]
 
 
-class Script:
+class ScriptedModel:
     """A model that answers from a list, in order, and keeps the requests it was sent."""
 
     def __init__(self, *answers: Answer) -> None:
@@ -465,7 +469,7 @@ def chat_manifest(
     )
 
 
-class Talk:
+class ChatClient:
     """A chat on a running host, as a client that only knows events and blobs sees it."""
 
     def __init__(self, host: Host, unit: Unit = MAIN) -> None:
@@ -527,7 +531,7 @@ class Talk:
 
 
 def chat_adapters(
-    model: Script,
+    model: ScriptedModel,
     tools: Sequence[Tool[Any, Any]] = (),
     *,
     environment: Mapping[str, str] = {"LLM_API_KEY": KEY},
@@ -540,9 +544,9 @@ def chat_adapters(
 
 
 @asynccontextmanager
-async def talking(
+async def chat_world(
     store: Store,
-    model: Script,
+    model: ScriptedModel,
     tools: Sequence[Tool[Any, Any]] = (),
     *,
     manifest: Manifest | None = None,
@@ -551,18 +555,18 @@ async def talking(
     perform: bool = True,
     ledger: Ledger | None = None,
     credentials: ConnectionCredentials | None = None,
-) -> AsyncIterator[Talk]:
+) -> AsyncIterator[ChatClient]:
     """A chat world on `store`, taken up where an earlier one left it."""
     store.put_blob(SYSTEM)
     manifest = manifest if manifest is not None else chat_manifest(tools, policy)
     adapters = chat_adapters(model, tools, environment=environment, ledger=ledger, credentials=credentials)
-    async with running(store, manifest, adapters, perform=perform) as host:
-        talk = Talk(host)
+    async with running_host(store, manifest, adapters, perform=perform) as host:
+        talk = ChatClient(host)
         if host.store.head(str(MAIN)) is None:
             await talk.create()
         yield talk
 
 
-def stored(store: Store) -> list[Record]:
+def stored_records(store: Store) -> list[Record]:
     """Every record of a store."""
     return [decode_record(row.data, position=row.position) for row in store.read_all()]

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 
-from tests.world.small_world import A, Echo, poke, running, small_manifest
+from tests.world.small_world import A, EchoAdapter, poke_event, running_host, small_manifest
 
 from demiurge.errors import NotFound
 from demiurge.stores import SqliteStore
@@ -21,14 +21,14 @@ async def work(folder: str, pokes: int) -> None:
     except NotFound:
         store = SqliteStore.create(folder, "world_1")
     with store:
-        async with running(store, small_manifest(), [Echo()], tail_bytes=1) as host:
+        async with running_host(store, small_manifest(), [EchoAdapter()], tail_bytes=1) as host:
             os.write(1, b"open\n")
             for _ in range(pokes):
                 cell = host.state(A).cell
                 number = cell["n"] if cell is not None else 0
-                await host.submit("ex/Ev@1", poke(f"{number}:{WIDE}"))
+                await host.submit("ex/Ev@1", poke_event(f"{number}:{WIDE}"))
                 os.write(1, b"took %d\n" % (number + 1))
-            await host.submit("ex/Ev@1", poke("ask:x,y"))
+            await host.submit("ex/Ev@1", poke_event("ask:x,y"))
             await host.settle()
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.stores.old_formats import make_older
-from tests.world.effects.effect_asker import asking
+from tests.world.effects.effect_asker import effect_asker
 from tests.world.small_world import A
 
 from demiurge.errors import Conflict
@@ -22,12 +22,12 @@ from demiurge.world.unit import Unit
 GRANTS: dict[str, dict[str, object]] = {"blob": {}}
 
 
-async def given(store: Store, *blobs: bytes) -> list[Ref]:
-    async with asking(store, [BlobEffects()], GRANTS) as asker:
+async def give_blobs(store: Store, *blobs: bytes) -> list[Ref]:
+    async with effect_asker(store, [BlobEffects()], GRANTS) as asker:
         return [await asker.give(blob) for blob in blobs]
 
 
-def change(folder: Path, *statements: str) -> None:
+def execute_sql(folder: Path, *statements: str) -> None:
     with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as db:
         for statement in statements:
             db.execute(statement)
@@ -46,7 +46,7 @@ class Counting(MemoryStore):
 
 async def test_a_look_reads_as_many_records_as_give_the_blob_however_long_the_unit_is() -> None:
     store = Counting("w")
-    [first, *_] = await given(store, b"first", *(f"{number}".encode() for number in range(300)))
+    [first, *_] = await give_blobs(store, b"first", *(f"{number}".encode() for number in range(300)))
     head = store.head(str(A))
     assert head is not None
     assert head.next_seq > 600
@@ -60,11 +60,11 @@ async def test_a_look_reads_as_many_records_as_give_the_blob_however_long_the_un
 async def test_an_entry_that_is_wrong_grants_nothing(tmp_path: Path) -> None:
     """The record that it leads to decides: another one, one that is not there, one of another unit."""
     with SqliteStore.create(tmp_path / "w", "w") as store:
-        await given(store, b"given")
+        await give_blobs(store, b"given")
         secret = store.put_blob(b"secret")
     key = int.from_bytes(ref_digest(secret)[:8], "big", signed=True)
     places = "(1, 0), (1, 1), (1, 99), (7, 0)"
-    change(
+    execute_sql(
         tmp_path / "w",
         f"INSERT INTO exposure (blob, unit, seq) SELECT {key}, column1, column2 FROM (VALUES {places})",
         f"INSERT INTO exposure (blob, unit, seq) VALUES ({key}, 1, 'text')",
@@ -72,16 +72,16 @@ async def test_an_entry_that_is_wrong_grants_nothing(tmp_path: Path) -> None:
     with SqliteStore.open(tmp_path / "w") as store:
         assert list(granting_records(store, A, secret)) == []
         assert list(exposing_records(store, secret)) == []
-        async with asking(store, [BlobEffects()], GRANTS) as asker:
+        async with effect_asker(store, [BlobEffects()], GRANTS) as asker:
             assert await asker.code("blob.get", blob_ref=secret) == "not_found"
         assert verify(store).ok
 
 
 async def test_verify_names_the_record_that_the_index_lacks(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "w", "w") as store:
-        [ref] = await given(store, b"given")
+        [ref] = await give_blobs(store, b"given")
         assert verify(store).ok
-    change(tmp_path / "w", "DELETE FROM exposure WHERE seq = 0")
+    execute_sql(tmp_path / "w", "DELETE FROM exposure WHERE seq = 0")
     with SqliteStore.open(tmp_path / "w") as store:
         assert list(granting_records(store, A, ref)) == [], "what is not found is refused"
         problem = verify(store).problem
@@ -94,7 +94,7 @@ async def test_verify_names_the_record_that_the_index_lacks(tmp_path: Path) -> N
 
 async def test_a_world_of_an_older_program_refuses_nobody(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "w", "w") as store:
-        [old] = await given(store, b"old")
+        [old] = await give_blobs(store, b"old")
         known = [record.hash for record in granting_records(store, A, old)]
     make_older(tmp_path / "w", 3)
     with SqliteStore.open_read_only(tmp_path / "w", Conflict("Its owner does not answer.")) as store:
@@ -105,7 +105,7 @@ async def test_a_world_of_an_older_program_refuses_nobody(tmp_path: Path) -> Non
         assert store.exposures.indexed_from() == store.length() + 1, "nothing can be written"
         assert verify(store).ok
     with SqliteStore.open(tmp_path / "w") as store:
-        [new] = await given(store, b"new")
+        [new] = await give_blobs(store, b"new")
         for ref in (old, new):
             assert len(list(granting_records(store, A, ref))) == 1
         assert store.exposures.indexed_from() == 1
@@ -113,7 +113,7 @@ async def test_a_world_of_an_older_program_refuses_nobody(tmp_path: Path) -> Non
 
 
 async def test_every_unit_that_was_given_a_blob_is_found(memory: MemoryStore) -> None:
-    async with asking(memory, [BlobEffects()], GRANTS) as asker:
+    async with effect_asker(memory, [BlobEffects()], GRANTS) as asker:
         ref = await asker.give(b"shared")
         await asker.host.submit("ex/Ev@1", {"$tag": "Given", "$value": {"room": "b", "it": ref}})
     assert {record.unit for record in exposing_records(memory, ref)} == {str(A), str(Unit(A.module, "b"))}

@@ -7,10 +7,21 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.world.budget_worlds import CALL, B, Units, spending, told
-from tests.world.budget_worlds import called as tool_answer
-from tests.world.recomputed_stores import forked
-from tests.world.small_world import A, Echo, Script, called, poke, running, said, small_manifest, stored, talking
+from tests.world.budget_worlds import CALL, B, Units, room_order, spending_manifest
+from tests.world.budget_worlds import tool_result as tool_answer
+from tests.world.recomputed_stores import fork_store
+from tests.world.small_world import (
+    A,
+    EchoAdapter,
+    ScriptedModel,
+    call_answer,
+    chat_world,
+    poke_event,
+    running_host,
+    small_manifest,
+    stored_records,
+    text_answer,
+)
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.stores.protocol import Snapshot
@@ -45,7 +56,7 @@ def call(number: int) -> tuple[str, str, dict[str, str]]:
     return (f"c{number}", "look", {"at": str(number)})
 
 
-def policy(run: Allowance | None = None, unit: Allowance | None = None, tool: str = "look") -> ToolPolicy:
+def policy_with_budgets(run: Allowance | None = None, unit: Allowance | None = None, tool: str = "look") -> ToolPolicy:
     return ToolPolicy(allowed_tools=(tool,), budgets=Budgets(run=run, unit=unit))
 
 
@@ -59,8 +70,8 @@ def contents(talk: Any) -> list[dict[str, Any]]:
 
 
 async def test_the_model_is_told_of_a_call_beyond_the_budget_and_answers_in_words(store: Store) -> None:
-    model = Script(called(call(1), call(2)), called(call(3)), said("I have seen one."))
-    async with talking(store, model, [look()], policy=policy(run=Allowance(max_tool_calls=1))) as talk:
+    model = ScriptedModel(call_answer(call(1), call(2)), call_answer(call(3)), text_answer("I have seen one."))
+    async with chat_world(store, model, [look()], policy=policy_with_budgets(run=Allowance(max_tool_calls=1))) as talk:
         await talk.say("look")
         ran = [receipt["payload"]["ok"] for receipt in talk.receipts("tool.call")]
         assert (talk.turn["status"], ran) == ("done", [True, False, False])
@@ -69,8 +80,10 @@ async def test_the_model_is_told_of_a_call_beyond_the_budget_and_answers_in_word
 
 
 async def test_the_user_is_told_when_no_more_requests_to_the_model_are_paid_for(store: Store) -> None:
-    model = Script(called(call(1)), said("again"))
-    async with talking(store, model, [look()], policy=policy(run=Allowance(max_llm_requests=1))) as talk:
+    model = ScriptedModel(call_answer(call(1)), text_answer("again"))
+    async with chat_world(
+        store, model, [look()], policy=policy_with_budgets(run=Allowance(max_llm_requests=1))
+    ) as talk:
         await talk.say("look")
         assert (talk.turn["status"], talk.turn["code"]) == ("failed", "budget_exceeded")
         assert talk.turn["message"] == "The budget for this run is used up: 0 of 1 model requests are left."
@@ -80,7 +93,9 @@ async def test_the_user_is_told_when_no_more_requests_to_the_model_are_paid_for(
 
 async def test_tokens_and_cost_of_real_receipts_are_counted(memory: MemoryStore) -> None:
     limits = Allowance(max_total_tokens=10_000, max_cost_micros=10**9)
-    async with talking(memory, Script(said("hi")), [look()], policy=policy(unit=limits)) as talk:
+    async with chat_world(
+        memory, ScriptedModel(text_answer("hi")), [look()], policy=policy_with_budgets(unit=limits)
+    ) as talk:
         await talk.say("hello")
         used = talk.host.state(talk.unit).used
         assert used is not None
@@ -91,9 +106,11 @@ async def test_tokens_and_cost_of_real_receipts_are_counted(memory: MemoryStore)
 
 
 async def test_a_chats_budget_holds_over_restarts_and_replays(store: Store) -> None:
-    limits = policy(unit=Allowance(max_tool_calls=2))
+    limits = policy_with_budgets(unit=Allowance(max_tool_calls=2))
     for number in range(3):
-        async with talking(store, Script(called(call(number)), said("ok")), [look()], policy=limits) as talk:
+        async with chat_world(
+            store, ScriptedModel(call_answer(call(number)), text_answer("ok")), [look()], policy=limits
+        ) as talk:
             await talk.say("look")
             used = talk.host.state(talk.unit).used
             assert used is not None
@@ -118,9 +135,13 @@ async def test_a_tool_finds_what_is_left_in_its_context_and_says_what_it_used(me
         tracker.record_cumulative("mine", TokenUsage(30, 10), 250)
         return "thought"
 
-    limits = policy(Allowance(max_total_tokens=1000, max_wall_ms=60_000), Allowance(max_total_tokens=5000), "think")
+    limits = policy_with_budgets(
+        Allowance(max_total_tokens=1000, max_wall_ms=60_000), Allowance(max_total_tokens=5000), "think"
+    )
     tools = [Tool.wrap(think, name="think", effect=ToolEffect.READ_ONLY)]
-    async with talking(memory, Script(called(("c1", "think", {})), said("ok")), tools, policy=limits) as talk:
+    async with chat_world(
+        memory, ScriptedModel(call_answer(("c1", "think", {})), text_answer("ok")), tools, policy=limits
+    ) as talk:
         await talk.say("think")
         [receipt] = talk.receipts("tool.call")
         assert receipt["payload"]["usage"] == {"total_tokens": 40, "cost_micros": 250}
@@ -140,7 +161,7 @@ async def test_without_budgets_a_tool_finds_none_and_its_receipt_says_nothing(me
         return "thought"
 
     tools = [Tool.wrap(think, name="think", effect=ToolEffect.READ_ONLY)]
-    async with talking(memory, Script(called(("c1", "think", {})), said("ok")), tools) as talk:
+    async with chat_world(memory, ScriptedModel(call_answer(("c1", "think", {})), text_answer("ok")), tools) as talk:
         await talk.say("think")
         assert talk.receipts("tool.call")[0]["payload"]["usage"] is None
     assert found == [(None, None)]
@@ -157,9 +178,11 @@ async def test_a_tool_that_runs_when_its_run_is_over_is_stopped_by_the_runner(
         await asyncio.Event().wait()
         return "never"
 
-    limits = policy(Allowance(max_wall_ms=400), tool="wait")
+    limits = policy_with_budgets(Allowance(max_wall_ms=400), tool="wait")
     tools = [Tool.wrap(wait, name="wait", effect=effect)]
-    async with talking(memory, Script(called(("c1", "wait", {})), said("ok")), tools, policy=limits) as talk:
+    async with chat_world(
+        memory, ScriptedModel(call_answer(("c1", "wait", {})), text_answer("ok")), tools, policy=limits
+    ) as talk:
         await talk.say("wait")
         [receipt] = talk.receipts("tool.call")
         assert receipt["payload"]["error_code"] == code
@@ -169,11 +192,11 @@ async def test_a_tool_that_runs_when_its_run_is_over_is_stopped_by_the_runner(
 # -- effects that run -------------------------------------------------------------------------------------------------
 
 
-def timed(most_ms: int) -> Manifest:
+def manifest_with_time_limit(most_ms: int) -> Manifest:
     return small_manifest(tool_policy=ToolPolicy(budgets=Budgets(run=Allowance(max_wall_ms=most_ms))))
 
 
-def log(host: Host) -> list[str]:
+def room_log(host: Host) -> list[str]:
     cell = host.state(A).cell
     assert cell is not None
     return list(cell["log"])
@@ -181,35 +204,35 @@ def log(host: Host) -> list[str]:
 
 @pytest.mark.parametrize(("restart", "code"), [("retry", "deadline_exceeded"), ("in_doubt", "unknown_outcome")])
 async def test_an_effect_that_runs_when_its_run_is_over_is_stopped(store: Store, restart: Restart, code: str) -> None:
-    echo = Echo({"x": asyncio.Event()}, restart)
-    async with running(store, timed(300), [echo]) as host:
-        await host.submit("ex/Ev@1", poke("ask:x"))
+    echo = EchoAdapter({"x": asyncio.Event()}, restart)
+    async with running_host(store, manifest_with_time_limit(300), [echo]) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:x"))
         await host.settle()
-        assert log(host) == ["asked", f"error:{code}"]
+        assert room_log(host) == ["asked", f"error:{code}"]
         assert not host.state(A).is_open
         assert list(host.replay())
     assert echo.performed == ["x"]
 
 
-class Failing(Echo):
+class Failing(EchoAdapter):
     async def perform(self, call: EffectCall) -> Result:
         raise TimeoutError
 
 
 async def test_a_time_out_of_the_adapters_own_is_not_the_runs(memory: MemoryStore) -> None:
-    async with running(memory, timed(60_000), [Failing()]) as host:
-        await host.submit("ex/Ev@1", poke("ask:x"))
+    async with running_host(memory, manifest_with_time_limit(60_000), [Failing()]) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:x"))
         await host.settle()
-        assert log(host) == ["asked", "error:effect_failed"]
+        assert room_log(host) == ["asked", "error:effect_failed"]
 
 
 async def test_an_effect_resumed_after_the_deadline_of_its_run_is_not_begun(store: Store) -> None:
-    async with running(store, timed(60_000), [Echo()], perform=False) as host:
-        await host.submit("ex/Ev@1", poke("ask:x"))
-    echo = Echo()
-    async with running(store, timed(60_000), [echo]) as host:  # hours later
+    async with running_host(store, manifest_with_time_limit(60_000), [EchoAdapter()], perform=False) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:x"))
+    echo = EchoAdapter()
+    async with running_host(store, manifest_with_time_limit(60_000), [echo]) as host:  # hours later
         await host.settle()
-        assert log(host) == ["asked", "error:deadline_exceeded"]
+        assert room_log(host) == ["asked", "error:deadline_exceeded"]
     assert echo.performed == []
 
 
@@ -217,7 +240,7 @@ async def test_an_effect_resumed_after_the_deadline_of_its_run_is_not_begun(stor
 
 
 def test_a_state_without_budgets_is_kept_as_it_always_was() -> None:
-    world = Units(spending())
+    world = Units(spending_manifest())
     world.tell(calls=["bump", "asked"], think=[5])
     node = cbor.decode(snapshot_node(world.a.state)[0])
     assert not {"runs", "used"} & set(node)
@@ -226,7 +249,7 @@ def test_a_state_without_budgets_is_kept_as_it_always_was() -> None:
 
 def test_a_state_with_budgets_comes_back_from_its_snapshot() -> None:
     world = Units(
-        spending(Budgets(run=Allowance(max_tool_calls=5, max_wall_ms=10**6), unit=Allowance(max_tool_calls=9)))
+        spending_manifest(Budgets(run=Allowance(max_tool_calls=5, max_wall_ms=10**6), unit=Allowance(max_tool_calls=9)))
     )
     world.tell(calls=["bump", "bump"], notes=[{"text": "call", "budget": {"max_tool_calls": 1}}])
     world.deliver()
@@ -261,32 +284,32 @@ class Bump:
 
 
 async def test_a_fork_carries_shares_on_and_settles_its_own(store: Store) -> None:
-    manifest = spending(Budgets(run=Allowance(max_tool_calls=3), unit=Allowance(max_tool_calls=9)))
+    manifest = spending_manifest(Budgets(run=Allowance(max_tool_calls=3), unit=Allowance(max_tool_calls=9)))
     store.put_blob(CALL)
     notes = [{"text": "call", "budget": {"max_tool_calls": 2}}]
-    async with running(store, manifest, [Bump(store, asyncio.Event())]) as host:
-        await host.submit("ex/Ev@1", told(notes=notes, calls=["bump"]))
+    async with running_host(store, manifest, [Bump(store, asyncio.Event())]) as host:
+        await host.submit("ex/Ev@1", room_order(notes=notes, calls=["bump"]))
         while len(host.state(B).intents) < 2:
             await asyncio.sleep(0)
         lent = [run.lent for run in host.state(A).runs.values()]
         assert [[limits for _, limits in entry.values()] for entry in lent] == [[{"tool_calls": 2}]]
-    target, _ = forked(store, manifest)
-    async with running(target, manifest, [Bump(target)]) as host:
+    target, _ = fork_store(store, manifest)
+    async with running_host(target, manifest, [Bump(target)]) as host:
         await host.settle()
         assert (host.state(A).runs, host.state(B).runs) == ({}, {})
         used = [host.state(unit).used for unit in (A, B)]
         assert used == [Used(1), Used(2)]  # what was open ended there, and may have been done
         assert list(host.replay())
-    [settled] = [r for r in stored(target) if r.kind == "event" and r.body["schema"] == "sys/BudgetSettled@1"]
+    [settled] = [r for r in stored_records(target) if r.kind == "event" and r.body["schema"] == "sys/BudgetSettled@1"]
     assert settled.body["value"]["tool_calls"] == 2
 
 
 async def test_an_event_that_an_effect_sends_takes_nothing_along(memory: MemoryStore) -> None:
-    limits = policy(Allowance(max_tool_calls=2), tool="workspace__write")
+    limits = policy_with_budgets(Allowance(max_tool_calls=2), tool="workspace__write")
     write = ("c1", "workspace__write", {"path": "a", "text": "x"})
-    async with talking(memory, Script(called(write), said("ok")), policy=limits) as talk:
+    async with chat_world(memory, ScriptedModel(call_answer(write), text_answer("ok")), policy=limits) as talk:
         await talk.say("write")
         assert talk.turn["status"] == "done"
-        [commit] = [r for r in stored(memory) if r.unit.startswith(WORKSPACE) and isinstance(r.cause, dict)]
+        [commit] = [r for r in stored_records(memory) if r.unit.startswith(WORKSPACE) and isinstance(r.cause, dict)]
         assert isinstance(commit.cause, dict)
         assert commit.cause["budget"] == {"tool_calls": 0}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.small_world import poke, running, small_manifest
+from tests.world.small_world import poke_event, running_host, small_manifest
 
 from demiurge.stores import SqliteStore
 
@@ -23,17 +23,17 @@ def fill(folder: Path, events: int) -> int:
     with SqliteStore.create(folder, "world_1") as store:
 
         async def run() -> None:
-            async with running(store, small_manifest(), [], tail_bytes=1 << 16) as host:
+            async with running_host(store, small_manifest(), [], tail_bytes=1 << 16) as host:
                 for start in range(0, events // len(ROOMS), AT_ONCE):
                     numbers = range(start, start + AT_ONCE)
-                    work = [host.submit("ex/Ev@1", poke(f"line {n}", room)) for room in ROOMS for n in numbers]
+                    work = [host.submit("ex/Ev@1", poke_event(f"line {n}", room)) for room in ROOMS for n in numbers]
                     await asyncio.gather(*work)
 
         asyncio.run(run())
         return sum(head.next_seq for head in store.heads())
 
 
-def child(folder: Path, deed: str) -> dict[str, Any]:
+def run_child(folder: Path, deed: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.world.long_history_child", str(folder), deed]
     done = subprocess.run(command, cwd=PROJECT, stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -46,10 +46,10 @@ def live_with(folder: Path, events: int) -> None:
     each = events // len(ROOMS)
     print(f"\n{records:,} records, {sum(p.stat().st_size for p in folder.rglob('*') if p.is_file()) / 2**20:,.0f} MiB")
     assert records == 2 * events + len(ROOMS), "and one more for each room's first step, that names the manifest"
-    assert child(folder, "state") == {"n": each, "first": "line 0", "last": f"line {each - 1}", "notices": []}
-    assert child(folder, "submit") == {"seq": records // len(ROOMS)}
-    assert child(folder, "verify") == {"ok": True, "records": records + 2}
-    assert child(folder, "replay") == {"ingress": events + 1}
+    assert run_child(folder, "state") == {"n": each, "first": "line 0", "last": f"line {each - 1}", "notices": []}
+    assert run_child(folder, "submit") == {"seq": records // len(ROOMS)}
+    assert run_child(folder, "verify") == {"ok": True, "records": records + 2}
+    assert run_child(folder, "replay") == {"ingress": events + 1}
 
 
 def test_a_long_world_is_opened_queried_verified_and_replayed(tmp_path: Path) -> None:

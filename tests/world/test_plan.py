@@ -13,13 +13,13 @@ from tests.world.small_world import (
     BOARD,
     A,
     Kernel,
-    awaiting,
-    echoed,
+    await_receipt_step,
+    echo_result,
     edge,
-    emitting,
-    plain,
+    emit_effect_step,
+    plain_data,
     plan,
-    raising,
+    raise_event_step,
     ref,
     small_manifest,
 )
@@ -58,8 +58,8 @@ class Port:
         return small_manifest().schemas.validator(schema).normalise(value)
 
 
-def tell(step_id: str, status: Any = None) -> dict[str, Any]:
-    return raising(step_id, status if status is not None else step_id, "")
+def tell_step(step_id: str, status: Any = None) -> dict[str, Any]:
+    return raise_event_step(step_id, status if status is not None else step_id, "")
 
 
 def assign(step_id: str, expr: Any, variable: str | None = None) -> dict[str, Any]:
@@ -98,7 +98,9 @@ class Running:
 
 
 def test_steps_without_edges_all_run_effects_first_in_declaration_order() -> None:
-    running = Running([tell("x"), emitting("a", "h1", "one"), tell("y"), emitting("b", "h2", "two")])
+    running = Running(
+        [tell_step("x"), emit_effect_step("a", "h1", "one"), tell_step("y"), emit_effect_step("b", "h2", "two")]
+    )
     assert running.go()
     assert running.port.asked == ["one", "two"]
     assert running.port.told == ["x", "y"]
@@ -106,11 +108,11 @@ def test_steps_without_edges_all_run_effects_first_in_declaration_order() -> Non
 
 def test_a_step_waits_for_all_its_predecessors() -> None:
     steps = [
-        tell("last"),
-        emitting("a", "h1", "1"),
-        emitting("b", "h2", "2"),
-        awaiting("wa", "h1", "ra"),
-        awaiting("wb", "h2", "rb"),
+        tell_step("last"),
+        emit_effect_step("a", "h1", "1"),
+        emit_effect_step("b", "h2", "2"),
+        await_receipt_step("wa", "h1", "ra"),
+        await_receipt_step("wb", "h2", "rb"),
     ]
     edges = [edge("a", "wa"), edge("b", "wb"), edge("wa", "last"), edge("wb", "last")]
     running = Running(steps, edges)
@@ -126,13 +128,13 @@ def test_a_step_waits_for_all_its_predecessors() -> None:
     ("left", "right", "told"), [(True, False, ["l"]), (False, True, ["r"]), (True, True, ["l", "r"])]
 )
 def test_a_guard_chooses_a_branch(left: bool, right: bool, told: list[str]) -> None:
-    running = Running([assign("s", 1), tell("l"), tell("r")], [edge("s", "l", left), edge("s", "r", right)])
+    running = Running([assign("s", 1), tell_step("l"), tell_step("r")], [edge("s", "l", left), edge("s", "r", right)])
     assert running.go()
     assert running.port.told == told
 
 
 def test_one_open_guard_of_several_is_enough() -> None:
-    steps = [assign("a", 1), assign("b", 2), tell("x")]
+    steps = [assign("a", 1), assign("b", 2), tell_step("x")]
     running = Running(steps, [edge("a", "x", NO), edge("b", "x")])
     assert running.go()
     assert running.port.told == ["x"]
@@ -140,14 +142,14 @@ def test_one_open_guard_of_several_is_enough() -> None:
 
 def test_a_step_whose_guards_are_all_false_is_skipped_and_so_is_all_that_only_it_leads_to() -> None:
     edges = [edge("s", "x", NO), edge("x", "y"), edge("y", "z", {"op": "not", "args": ["no bool"]})]
-    running = Running([assign("s", 1), tell("z"), tell("y"), tell("x")], edges)
+    running = Running([assign("s", 1), tell_step("z"), tell_step("y"), tell_step("x")], edges)
     assert running.go()
     assert running.port.told == []
     assert running.instance.skipped == {"x", "y", "z"}
 
 
 def test_a_step_after_two_branches_runs_if_one_of_them_ran() -> None:
-    steps = [assign("s", 1), tell("l"), tell("r"), tell("join")]
+    steps = [assign("s", 1), tell_step("l"), tell_step("r"), tell_step("join")]
     edges = [edge("s", "l", NO), edge("s", "r"), edge("l", "join"), edge("r", "join")]
     running = Running(steps, edges)
     assert running.go()
@@ -155,15 +157,15 @@ def test_a_step_after_two_branches_runs_if_one_of_them_ran() -> None:
 
 
 def test_an_optional_step_is_left_out_by_an_edge_around_it() -> None:
-    steps = [assign("s", 1), tell("extra"), tell("always")]
+    steps = [assign("s", 1), tell_step("extra"), tell_step("always")]
     running = Running(steps, [edge("s", "extra", NO), edge("extra", "always"), edge("s", "always")])
     assert running.go()
     assert running.port.told == ["always"]
 
 
 def test_a_step_is_decided_on_once() -> None:
-    steps = [assign("flag", True), emitting("a", "h1", "1"), awaiting("w", "h1", "r"), tell("x")]
-    steps += [emitting("b", "h2", "2"), awaiting("v", "h2", "q"), assign("turn", False, "flag")]
+    steps = [assign("flag", True), emit_effect_step("a", "h1", "1"), await_receipt_step("w", "h1", "r"), tell_step("x")]
+    steps += [emit_effect_step("b", "h2", "2"), await_receipt_step("v", "h2", "q"), assign("turn", False, "flag")]
     edges = [edge("flag", "w", ref("@var:flag")), edge("a", "w", NO), edge("w", "x"), edge("b", "v"), edge("v", "turn")]
     running = Running(steps, edges)
     assert not running.go()
@@ -175,7 +177,7 @@ def test_a_step_is_decided_on_once() -> None:
 
 
 def test_a_guard_sees_what_was_bound_before_it() -> None:
-    steps = [assign("n", {"op": "add", "args": [ref("@plan.input.n"), 1]}), tell("small"), tell("big")]
+    steps = [assign("n", {"op": "add", "args": [ref("@plan.input.n"), 1]}), tell_step("small"), tell_step("big")]
     small = {"op": "lt", "args": [ref("@var:n"), 5]}
     running = Running(steps, [edge("n", "small", small), edge("n", "big", {"op": "not", "args": [small]})], n=9)
     assert running.go()
@@ -183,25 +185,25 @@ def test_a_guard_sees_what_was_bound_before_it() -> None:
 
 
 def test_a_guard_that_is_no_bool_is_an_error() -> None:
-    running = Running([assign("s", 1), tell("x")], [edge("s", "x", 1)])
+    running = Running([assign("s", 1), tell_step("x")], [edge("s", "x", 1)])
     with pytest.raises(ExpressionError, match="guard s -> x is not a bool"):
         running.go()
 
 
 def test_end_stops_the_plan_where_it_is() -> None:
-    running = Running([assign("s", 1), END, tell("x")], [edge("s", "end"), edge("end", "x")])
+    running = Running([assign("s", 1), END, tell_step("x")], [edge("s", "end"), edge("end", "x")])
     assert running.go()
     assert running.port.told == []
 
 
 def test_end_comes_after_the_effects_that_are_ready_with_it() -> None:
-    running = Running([END, emitting("a", "h", "1")])
+    running = Running([END, emit_effect_step("a", "h", "1")])
     assert running.go()
     assert running.port.asked == ["1"]
 
 
 def test_a_variable_may_be_set_by_either_of_two_branches() -> None:
-    steps = [assign("s", 1), assign("a", "A", "v"), assign("b", "B", "v"), tell("x", ref("@var:v"))]
+    steps = [assign("s", 1), assign("a", "A", "v"), assign("b", "B", "v"), tell_step("x", ref("@var:v"))]
     edges = [edge("s", "a", NO), edge("s", "b"), edge("a", "x", NO), edge("b", "x")]
     running = Running(steps, edges)
     assert running.go()
@@ -209,7 +211,11 @@ def test_a_variable_may_be_set_by_either_of_two_branches() -> None:
 
 
 def test_a_receipt_is_bound_as_status_and_payload() -> None:
-    steps = [emitting("a", "h", "1"), awaiting("w", "h", "r"), tell("x", ref("@var:r.payload.word"))]
+    steps = [
+        emit_effect_step("a", "h", "1"),
+        await_receipt_step("w", "h", "r"),
+        tell_step("x", ref("@var:r.payload.word")),
+    ]
     running = Running(steps, [edge("a", "w"), edge("w", "x")])
     assert not running.go()
     assert running.receipt(1, {"word": "heard"})
@@ -218,14 +224,14 @@ def test_a_receipt_is_bound_as_status_and_payload() -> None:
 
 
 def test_a_waiting_plan_does_nothing_twice() -> None:
-    running = Running([emitting("a", "h", "1"), awaiting("w", "h", "r")], [edge("a", "w")])
+    running = Running([emit_effect_step("a", "h", "1"), await_receipt_step("w", "h", "r")], [edge("a", "w")])
     assert not running.go()
     assert not running.go()
     assert running.port.asked == ["1"]
 
 
 def test_a_copy_of_an_instance_moves_on_by_itself() -> None:
-    running = Running([emitting("a", "h", "1"), awaiting("w", "h", "r")], [edge("a", "w")])
+    running = Running([emit_effect_step("a", "h", "1"), await_receipt_step("w", "h", "r")], [edge("a", "w")])
     running.go()
     copy = running.instance.copy()
     assert running.receipt(1)
@@ -237,13 +243,16 @@ def test_a_copy_of_an_instance_moves_on_by_itself() -> None:
 # -- events -----------------------------------------------------------------------------------------------------------
 
 
-def waiting(step_id: str, variable: str, where: Any = None) -> dict[str, Any]:
+def await_event_step(step_id: str, variable: str, where: Any = None) -> dict[str, Any]:
     step = {"id": step_id, "op": "await_event", "event": "ex/Told@1", "bind": {"as": variable}}
     return step if where is None else {**step, "where": where}
 
 
 def test_an_event_is_awaited_from_when_the_step_begins() -> None:
-    running = Running([tell("x"), waiting("w", "e"), tell("y", ref("@var:e.status"))], [edge("x", "w"), edge("w", "y")])
+    running = Running(
+        [tell_step("x"), await_event_step("w", "e"), tell_step("y", ref("@var:e.status"))],
+        [edge("x", "w"), edge("w", "y")],
+    )
     assert not running.hears(status="early")
     assert not running.go()
     assert running.instance.waits == {"w": "ex/Told@1"}
@@ -255,7 +264,7 @@ def test_an_event_is_awaited_from_when_the_step_begins() -> None:
 
 def test_a_where_chooses_and_sees_variables_and_the_event() -> None:
     where = {"op": "eq", "args": [ref("@event.status"), ref("@plan.input.wanted")]}
-    running = Running([waiting("w", "e", where)], wanted="b")
+    running = Running([await_event_step("w", "e", where)], wanted="b")
     running.go()
     assert not running.hears(status="a")
     assert running.hears(status="b")
@@ -263,7 +272,7 @@ def test_a_where_chooses_and_sees_variables_and_the_event() -> None:
 
 
 def test_every_step_that_waits_hears_the_event() -> None:
-    running = Running([waiting("v", "d"), waiting("w", "e")])
+    running = Running([await_event_step("v", "d"), await_event_step("w", "e")])
     running.go()
     assert running.hears(status="x")
     assert running.go()
@@ -272,14 +281,16 @@ def test_every_step_that_waits_hears_the_event() -> None:
 
 @pytest.mark.parametrize("where", [1, ref("@event.gone")])
 def test_a_where_that_says_neither_yes_nor_no_is_an_error(where: Any) -> None:
-    running = Running([waiting("w", "e", where)])
+    running = Running([await_event_step("w", "e", where)])
     running.go()
     with pytest.raises(ExpressionError):
         running.hears(status="x")
 
 
 def test_a_plan_that_waits_for_an_event_is_plain_data() -> None:
-    running = Running([tell("s"), waiting("w", "e"), tell("no")], [edge("s", "w"), edge("s", "no", NO)])
+    running = Running(
+        [tell_step("s"), await_event_step("w", "e"), tell_step("no")], [edge("s", "w"), edge("s", "no", NO)]
+    )
     running.go()
     node = running.instance.to_node()
     assert (node["waits"], node["skipped"]) == ({"w": "ex/Told@1"}, ["no"])
@@ -310,15 +321,15 @@ def test_a_plan_that_owes_a_result_and_comes_to_no_end_has_failed() -> None:
         running.go()
 
 
-def below(limit: int) -> dict[str, Any]:
+def less_than(limit: int) -> dict[str, Any]:
     return {"op": "lt", "args": [ref("@var:n"), limit]}
 
 
 def test_an_invariant_is_judged_from_when_what_it_reads_is_there() -> None:
-    steps = [tell("x"), assign("n", 1), assign("m", 5, "n"), tell("y")]
+    steps = [tell_step("x"), assign("n", 1), assign("m", 5, "n"), tell_step("y")]
     edges = [edge("x", "n"), edge("n", "m"), edge("m", "y")]
-    assert Running(steps, edges, {"invariants": [below(9)]}).go()
-    running = Running(steps, edges, {"invariants": [below(9), below(4)]})
+    assert Running(steps, edges, {"invariants": [less_than(9)]}).go()
+    running = Running(steps, edges, {"invariants": [less_than(9), less_than(4)]})
     with pytest.raises(ExpressionError, match="invariant 1 does not hold") as raised:
         running.go()
     assert raised.value.code == "invariant_violation"
@@ -327,7 +338,7 @@ def test_an_invariant_is_judged_from_when_what_it_reads_is_there() -> None:
 
 def test_an_invariant_over_the_input_is_judged_before_anything_happens() -> None:
     small = {"op": "lt", "args": [ref("@plan.input.n"), 4]}
-    running = Running([emitting("a", "h", "1")], parts={"invariants": [small]}, n=4)
+    running = Running([emit_effect_step("a", "h", "1")], parts={"invariants": [small]}, n=4)
     with pytest.raises(ExpressionError, match="invariant 0"):
         running.go()
     assert running.port.asked == []
@@ -335,7 +346,7 @@ def test_an_invariant_over_the_input_is_judged_before_anything_happens() -> None
 
 def test_an_invariant_is_a_bool() -> None:
     with pytest.raises(ExpressionError, match="invariant 0 is not a bool"):
-        Running([tell("x")], parts={"invariants": [1]}).go()
+        Running([tell_step("x")], parts={"invariants": [1]}).go()
 
 
 def test_a_local_is_of_its_schema() -> None:
@@ -349,7 +360,12 @@ def test_a_local_is_of_its_schema() -> None:
 
 
 def test_a_step_s_value_stays_when_its_variable_is_set_anew() -> None:
-    steps = [assign("a", "first", "v"), assign("b", "second", "v"), tell("x", ref("@step:a")), tell("y", ref("@var:v"))]
+    steps = [
+        assign("a", "first", "v"),
+        assign("b", "second", "v"),
+        tell_step("x", ref("@step:a")),
+        tell_step("y", ref("@var:v")),
+    ]
     running = Running(steps, [edge("a", "b"), edge("b", "x"), edge("x", "y")])
     assert running.go()
     assert running.port.told == ["first", "second"]
@@ -360,7 +376,7 @@ def test_a_step_s_value_stays_when_its_variable_is_set_anew() -> None:
 
 
 def test_effects_between_two_ingresses_are_limited() -> None:
-    steps = [emitting(f"s{n}", f"h{n}", "x") for n in range(65)]
+    steps = [emit_effect_step(f"s{n}", f"h{n}", "x") for n in range(65)]
     assert Running(steps[:64]).go()
     with pytest.raises(ExpressionError, match="more than 64 effects"):
         Running(steps).go()
@@ -383,7 +399,7 @@ def test_a_value_that_grows_deep_is_stopped() -> None:
 
 
 def test_a_value_that_is_no_effect_cannot_be_awaited() -> None:
-    steps = [emitting("a", "h", "1"), assign("b", {"list": []}, "h"), awaiting("w", "h", "r")]
+    steps = [emit_effect_step("a", "h", "1"), assign("b", {"list": []}, "h"), await_receipt_step("w", "h", "r")]
     with pytest.raises(ExpressionError, match="no effect"):
         Running(steps, [edge("a", "b"), edge("b", "w")]).go()
 
@@ -394,23 +410,23 @@ def test_a_value_that_is_no_effect_cannot_be_awaited() -> None:
 def awaiting_told(**more: Any) -> dict[str, Any]:
     """A plan that echoes nothing: it waits until the room is told something, and says what."""
     where = {"op": "eq", "args": [ref("@event.detail"), ref("@plan.input.text")]}
-    steps = [waiting("w", "e", where), raising("say", {"text": "heard"}, ref("@var:e.status"))]
+    steps = [await_event_step("w", "e", where), raise_event_step("say", {"text": "heard"}, ref("@var:e.status"))]
     return {**plan(steps, [edge("w", "say")]), **more}
 
 
-def told(status: str, detail: str) -> dict[str, Any]:
+def told_event(status: str, detail: str) -> dict[str, Any]:
     return {"$tag": "Told", "$value": {"room": "a", "status": status, "detail": detail}}
 
 
 def test_a_plan_hears_an_event_of_its_unit_by_the_schema_of_its_arm() -> None:
     unit = Kernel(small_manifest([awaiting_told()]))
     unit.poke("ask:x,y")
-    unit.event(told("early", "z"))
+    unit.event(told_event("early", "z"))
     assert len(unit.state.plans) == 2
-    unit.event(told("now", "y"))
+    unit.event(told_event("now", "y"))
     assert unit.log == ["asked", "early:z", "heard:now", "now:y"] or unit.log[-1] == "heard:now"
     assert len(unit.state.plans) == 1
-    unit.event(told("later", "x"))
+    unit.event(told_event("later", "x"))
     assert unit.log[-1] == "heard:later"
     assert not unit.state.is_open
     assert unit.kinds().count("plan_ended") == 2
@@ -419,12 +435,12 @@ def test_a_plan_hears_an_event_of_its_unit_by_the_schema_of_its_arm() -> None:
 def test_an_event_is_broadcast_to_all_that_wait() -> None:
     unit = Kernel(small_manifest([awaiting_told()]))
     unit.poke("ask:x,x,x")
-    unit.event(told("all", "x"))
+    unit.event(told_event("all", "x"))
     assert unit.log.count("heard:all") == 3
 
 
 def test_an_event_that_another_unit_sent_is_heard() -> None:
-    steps = [{**waiting("w", "e"), "event": "ex/Note@1", "where": True}]
+    steps = [{**await_event_step("w", "e"), "event": "ex/Note@1", "where": True}]
     unit = Kernel(
         small_manifest([plan(steps, on="ex/Note@1")], triggers=[{"event": "ex/Note@1", "plan": "ex/plan@1"}]), B
     )
@@ -437,7 +453,7 @@ def test_an_event_that_another_unit_sent_is_heard() -> None:
 
 
 def test_a_trigger_on_an_arm_fires_when_the_arm_arrives_in_its_variant() -> None:
-    noted = plan([raising("say", {"text": "poked"}, ref("@plan.input.what"))], on="ex/Poke@1")
+    noted = plan([raise_event_step("say", {"text": "poked"}, ref("@plan.input.what"))], on="ex/Poke@1")
     unit = Kernel(small_manifest([noted]))
     unit.poke("hello")
     assert unit.log == ["hello", "poked:hello"]
@@ -445,7 +461,11 @@ def test_a_trigger_on_an_arm_fires_when_the_arm_arrives_in_its_variant() -> None
 
 def test_a_correlation_is_the_field_s_own_value() -> None:
     same = {"op": "eq", "args": [ref("@var:correlation_id"), ref("@plan.input.n")]}
-    steps = [assign("s", 1), raising("yes", {"text": "same"}, {"text": "-"}), raising("no", {"text": "other"}, "-")]
+    steps = [
+        assign("s", 1),
+        raise_event_step("yes", {"text": "same"}, {"text": "-"}),
+        raise_event_step("no", {"text": "other"}, "-"),
+    ]
     edges = [edge("s", "yes", same), edge("s", "no", {"op": "not", "args": [same]})]
     unit = Kernel(small_manifest([plan(steps, edges)]))
     unit.poke("ask:x")
@@ -454,9 +474,9 @@ def test_a_correlation_is_the_field_s_own_value() -> None:
 
 def test_a_where_that_fails_ends_the_plan_and_the_reducer_hears_of_it() -> None:
     where = {"op": "lt", "args": [ref("@event.status"), 1]}
-    unit = Kernel(small_manifest([plan([waiting("w", "e", where)])]))
+    unit = Kernel(small_manifest([plan([await_event_step("w", "e", where)])]))
     unit.poke("ask:x")
-    unit.event(told("s", "d"))
+    unit.event(told_event("s", "d"))
     assert "plan failed:1:plan_failed" in unit.log
     assert not unit.state.is_open
 
@@ -479,7 +499,11 @@ def test_a_result_is_recorded_in_the_normal_form_of_its_schema() -> None:
 
 
 def test_a_local_is_kept_in_the_normal_form_of_its_schema() -> None:
-    steps = [assign("n", {"record": {"board": "b"}}), awaiting("w", "h", "r"), emitting("go", "h", "x")]
+    steps = [
+        assign("n", {"record": {"board": "b"}}),
+        await_receipt_step("w", "h", "r"),
+        emit_effect_step("go", "h", "x"),
+    ]
     parts = {**plan(steps, [edge("n", "go"), edge("go", "w")]), "locals": {"n": "ex/Tidy@1"}}
     unit = Kernel(small_manifest([parts], schemas=TIDY))
     unit.poke("ask:x")
@@ -489,12 +513,12 @@ def test_a_local_is_kept_in_the_normal_form_of_its_schema() -> None:
 
 def test_a_result_of_another_form_ends_the_plan_as_failed() -> None:
     given = {"record": {"board": "b", "note": ref("@var:r")}}
-    steps = [emitting("go", "h", "x"), awaiting("w", "h", "r"), {**END, "result": given}]
+    steps = [emit_effect_step("go", "h", "x"), await_receipt_step("w", "h", "r"), {**END, "result": given}]
     unit = Kernel(
         small_manifest([{**plan(steps, [edge("go", "w"), edge("w", "end")]), "output": "ex/Tidy@1"}], schemas=TIDY)
     )
     unit.poke("ask:x")
-    unit.receipt(unit.intents[0], echoed("y"))
+    unit.receipt(unit.intents[0], echo_result("y"))
     (ended,) = unit.of("plan_ended")
     assert (ended.body["status"], ended.body["code"]) == ("error", "plan_failed")
     assert "result" not in ended.body
@@ -502,12 +526,16 @@ def test_a_result_of_another_form_ends_the_plan_as_failed() -> None:
 
 def test_an_invariant_that_breaks_ends_the_plan_by_that_name() -> None:
     quiet = {"op": "ne", "args": [ref("@var:r.payload.text"), "loud"]}
-    steps = [emitting("go", "h", ref("@plan.input.text")), awaiting("w", "h", "r"), raising("say", "ok", "d")]
+    steps = [
+        emit_effect_step("go", "h", ref("@plan.input.text")),
+        await_receipt_step("w", "h", "r"),
+        raise_event_step("say", "ok", "d"),
+    ]
     unit = Kernel(small_manifest([{**plan(steps, [edge("go", "w"), edge("w", "say")]), "invariants": [quiet]}]))
     unit.poke("ask:x,y")
     first, second = unit.intents
-    unit.receipt(first, echoed("quiet"))
-    unit.receipt(second, echoed("loud"))
+    unit.receipt(first, echo_result("quiet"))
+    unit.receipt(second, echo_result("loud"))
     assert unit.log == ["asked", "ok:d", "plan failed:1:invariant_violation"]
 
 
@@ -517,7 +545,7 @@ def test_a_plan_that_waits_is_the_same_from_a_snapshot() -> None:
     node, chunks = snapshot_node(unit.state)
     chunks[ref_of(node)] = node
     kept = Snapshot(str(A), unit.state.seq - 1, unit.state.head, ref_of(node))
-    assert plain(read_snapshot(kept, "world_1", A, chunks.__getitem__)) == plain(unit.state)
+    assert plain_data(read_snapshot(kept, "world_1", A, chunks.__getitem__)) == plain_data(unit.state)
 
 
 # -- whatever a plan says, it is an outcome ---------------------------------------------------------------------------
@@ -564,17 +592,19 @@ def steps(draw: st.DrawFn, step_id: str) -> dict[str, Any]:
     op = draw(st.sampled_from(["emit", "receipt", "event", "raise", "tell", "assign", "assign", "end"]))
     match op:
         case "emit":
-            return emitting(step_id, name, draw(EXPRESSIONS), cap=draw(st.sampled_from(["echo", "echo", "none"])))
+            return emit_effect_step(
+                step_id, name, draw(EXPRESSIONS), cap=draw(st.sampled_from(["echo", "echo", "none"]))
+            )
         case "receipt":
-            return awaiting(step_id, draw(st.sampled_from(NAMES)), name)
+            return await_receipt_step(step_id, draw(st.sampled_from(NAMES)), name)
         case "event":
-            return waiting(step_id, name, draw(GUARDS))
+            return await_event_step(step_id, name, draw(GUARDS))
         case "raise":
             value = draw(EXPRESSIONS)
             event = draw(st.sampled_from(["ex/Ev@1", "ex/Note@1", "ex/Ask@1", "ex/Aside@1"]))
             return {"id": step_id, "op": "raise_event", "event": event, "value": value}
         case "tell":
-            return raising(step_id, draw(EXPRESSIONS), {"text": "said"})
+            return raise_event_step(step_id, draw(EXPRESSIONS), {"text": "said"})
         case "assign":
             return assign(step_id, draw(EXPRESSIONS), name)
     return {**END, "id": step_id, **draw(st.sampled_from([{}, {"result": draw(EXPRESSIONS)}]))}
@@ -605,7 +635,7 @@ HAPPENINGS = st.lists(
 )
 
 
-def unchecked(definition: Mapping[str, Any]) -> Manifest:
+def unchecked_manifest(definition: Mapping[str, Any]) -> Manifest:
     """The small world with a plan that nobody looked at: as a manifest that an older version took."""
     sound = small_manifest()
     node = cbor.decode(sound.node)
@@ -616,14 +646,14 @@ def unchecked(definition: Mapping[str, Any]) -> Manifest:
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(definitions(), HAPPENINGS)
 def test_any_plan_ends_in_an_outcome_and_replays(definition: Any, happenings: Sequence[tuple[str, str]]) -> None:
-    unit = Kernel(unchecked(definition))
+    unit = Kernel(unchecked_manifest(definition))
     unit.poke("ask:x")
     for kind, what in happenings:
         if kind == "receipt" and unit.intents:
             payload = {"text": "t", "blob": None} if what == "ok" else {"code": "c", "message": "m"}
             unit.receipt(unit.intents[0], {"status": what, "payload": payload if what != "odd" else [b"x"]})
         elif kind == "told":
-            unit.event(told("s", what))
+            unit.event(told_event("s", what))
         elif kind == "poke":
             unit.poke(what)
     state = UnitState("world_1", A)

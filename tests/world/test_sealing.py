@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.canaries.search import found
+from tests.canaries.search import find_values
 from tests.world.effects.vaults import OTHER_KEY, vault_at
 
 from demiurge.errors import InvalidValue, Unavailable
@@ -32,7 +32,7 @@ def test_a_sealed_value_opens_again_and_its_bytes_depend_on_name_and_salt(value:
 
 
 def test_no_spelling_of_a_value_is_in_it() -> None:
-    assert found([CANARY], *(sealing().seal("a/b", Secret(CANARY), bytes([n])) for n in range(64))) == []
+    assert find_values([CANARY], *(sealing().seal("a/b", Secret(CANARY), bytes([n])) for n in range(64))) == []
 
 
 @given(st.data())
@@ -44,7 +44,7 @@ def test_no_changed_byte_opens(data: st.DataObject) -> None:
         with pytest.raises(InvalidValue) as refused:
             sealing().open("a/b", wrong)
         assert refused.value.code == "sealed_invalid"
-        assert found([CANARY], refused.value.message) == []
+        assert find_values([CANARY], refused.value.message) == []
 
 
 @pytest.mark.parametrize(

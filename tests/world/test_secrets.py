@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.effects.effect_asker import Asker, asking, asking_manifest, interrupted
-from tests.world.effects.servers import Asked, answer, site
+from tests.world.effects.effect_asker import Asker, asking_manifest, effect_asker, interrupt_effect
+from tests.world.effects.servers import SeenRequest, http_response, serving_site
 from tests.world.small_world import SECOND, START_NS
 
 from demiurge.errors import InvalidValue, Unavailable
@@ -28,17 +28,17 @@ ROBOT = {"$tag": "secret", "$value": {"alias": "web/robot", "version": 1}}
 KEY = b"k" * 32
 
 
-def declared(*bindings: str, **more: Any) -> dict[str, Any]:
+def secret_definition(*bindings: str, **more: Any) -> dict[str, Any]:
     first, *rest = bindings
     return {"$kind": "defsecret", "name": "web/robot@1", "binding_id": first, "else_binding_ids": rest, **more}
 
 
-def secret(*bindings: str, **more: Any) -> DeclaredSecret:
-    return DeclaredSecret.from_definition(declared(*bindings, **more))
+def declared_secret(*bindings: str, **more: Any) -> DeclaredSecret:
+    return DeclaredSecret.from_definition(secret_definition(*bindings, **more))
 
 
 def manifest(*bindings: str, **more: Any) -> Manifest:
-    return asking_manifest({"http.out": GRANT, "blob": {}}, [declared(*bindings, **more)] if bindings else [])
+    return asking_manifest({"http.out": GRANT, "blob": {}}, [secret_definition(*bindings, **more)] if bindings else [])
 
 
 def adapter(environment: Mapping[str, str], key: bytes = KEY) -> HttpRequests:
@@ -50,7 +50,7 @@ async def fetch(asker: Asker, port: int, headers: Sequence[str] = ("x",)) -> Map
     return await asker.ask("http.request", method="GET", url=url, headers=dict.fromkeys(headers, ROBOT))
 
 
-def handed(asker: Asker) -> list[Any]:
+def secrets_in_receipts(asker: Asker) -> list[Any]:
     return [record.body.get("secrets") for record in asker.of("receipt")]
 
 
@@ -58,12 +58,12 @@ def handed(asker: Asker) -> list[Any]:
 
 
 async def test_each_injection_is_journaled_with_a_keyed_digest_and_replays(store: Store) -> None:
-    async with site({"/": answer(200)}) as there:
+    async with serving_site({"/": http_response(200)}) as there:
         for value, key in ((CANARY, KEY), (CANARY, KEY), (OTHER, KEY), (CANARY, b"l" * 32)):
             tools = [adapter({"ROBOT": value}, key)]
-            async with asking(store, tools, {}, manifest=manifest("env:ROBOT")) as asker:
+            async with effect_asker(store, tools, {}, manifest=manifest("env:ROBOT")) as asker:
                 assert (await fetch(asker, there.port, ("x", "y")))["status"] == "ok"
-                said = handed(asker)
+                said = secrets_in_receipts(asker)
                 assert [state.seq for state in asker.host.replay()]
     assert all(entry["alias"] == "web/robot" and entry["version"] == 1 for [entry] in said)
     first, again, other, elsewhere = (entry["digest"] for [entry] in said)
@@ -77,22 +77,25 @@ async def test_a_failed_effect_says_what_it_was_handed_and_one_that_got_nothing_
     memory: MemoryStore,
 ) -> None:
     tools = [adapter({"ROBOT": CANARY})]
-    async with asking(memory, tools, {}, manifest=manifest("env:ROBOT")) as asker:
+    async with effect_asker(memory, tools, {}, manifest=manifest("env:ROBOT")) as asker:
         assert (await fetch(asker, 1))["payload"]["code"] == "connect_failed"
-        assert [len(said) for said in handed(asker)] == [1]
-    async with asking(memory, [adapter({})], {}, manifest=manifest("env:ROBOT")) as asker:
+        assert [len(said) for said in secrets_in_receipts(asker)] == [1]
+    async with effect_asker(memory, [adapter({})], {}, manifest=manifest("env:ROBOT")) as asker:
         assert (await fetch(asker, 1))["payload"]["code"] == "secret_unavailable"
-        assert handed(asker)[1:] == [None]
+        assert secrets_in_receipts(asker)[1:] == [None]
 
 
 async def test_a_secret_that_a_server_sends_back_is_masked_in_every_spelling(memory: MemoryStore) -> None:
-    async def echo(asked: Asked, writer: Any) -> None:
+    async def echo(asked: SeenRequest, writer: Any) -> None:
         value = asked.headers["x"].encode()
         body = b" ".join((value, value.hex().encode(), b"%63anary"))
-        writer.write(answer(302, body, location=f"/at/{asked.headers['x']}", x_echo=value.hex()))
+        writer.write(http_response(302, body, location=f"/at/{asked.headers['x']}", x_echo=value.hex()))
 
     tools = [adapter({"ROBOT": CANARY})]
-    async with site({"/": echo}) as there, asking(memory, tools, {}, manifest=manifest("env:ROBOT")) as asker:
+    async with (
+        serving_site({"/": echo}) as there,
+        effect_asker(memory, tools, {}, manifest=manifest("env:ROBOT")) as asker,
+    ):
         url = f"http://127.0.0.1:{there.port}/"
         asked = {"method": "GET", "url": url, "headers": {"x": ROBOT}}
         shown = await asker.payload("http.request", **asked)
@@ -109,7 +112,7 @@ async def test_a_secret_that_a_server_sends_back_is_masked_in_every_spelling(mem
 # -- where it is looked for --------------------------------------------------------------------------------------------
 
 
-def find(secrets: Secrets, wanted: DeclaredSecret) -> str | None:
+def find_value(secrets: Secrets, wanted: DeclaredSecret) -> str | None:
     found = secrets.find(wanted)
     return None if found is None else found.reveal()
 
@@ -119,20 +122,20 @@ def test_places_are_asked_in_their_order(tmp_path: Path) -> None:
     vault = SecretVault(tmp_path / "v" / "vault.json", lambda: key, lambda: key)
     environment = {"HOME": str(tmp_path)}
     path = tmp_path / "robot.txt"
-    wanted = secret("env:A", "env:B", "file:~/robot.txt", "vault:robot")
+    wanted = declared_secret("env:A", "env:B", "file:~/robot.txt", "vault:robot")
     secrets = Secrets(environment, vault=vault)
-    assert find(secrets, wanted) is None
+    assert find_value(secrets, wanted) is None
     assert [place.state for place in secrets.check_bindings(wanted)] == ["absent"] * 4
     vault.put("robot", 2, Text("of another version"), SystemEntropy())
-    assert find(secrets, wanted) is None
+    assert find_value(secrets, wanted) is None
     vault.put("robot", 1, Text("from the vault"), SystemEntropy())
-    assert find(secrets, wanted) == "from the vault"
+    assert find_value(secrets, wanted) == "from the vault"
     path.write_text("from the file\n")
     path.chmod(0o600)
-    assert find(secrets, wanted) == "from the file"
+    assert find_value(secrets, wanted) == "from the file"
     environment["B"] = " from the environment \n"
     environment["A"] = " "
-    assert find(secrets, wanted) == "from the environment"
+    assert find_value(secrets, wanted) == "from the environment"
     assert [place.state for place in secrets.check_bindings(wanted)] == ["absent", "found", "found", "found"]
 
 
@@ -140,7 +143,7 @@ def test_a_place_that_can_not_be_trusted_stops_the_search(tmp_path: Path) -> Non
     path = tmp_path / "robot.txt"
     path.write_text(CANARY)
     path.chmod(0o644)
-    wanted = secret(f"file:{path}", "env:ROBOT")
+    wanted = declared_secret(f"file:{path}", "env:ROBOT")
     secrets = Secrets({"ROBOT": OTHER})
     with pytest.raises(Unavailable, match="chmod 600") as refused:
         secrets.find(wanted)
@@ -152,11 +155,11 @@ def test_a_place_that_can_not_be_trusted_stops_the_search(tmp_path: Path) -> Non
 
 def test_a_variable_that_is_no_text_is_refused() -> None:
     with pytest.raises(Unavailable, match="not UTF-8"):
-        Secrets({"ROBOT": "canary\udcff"}).find(secret("env:ROBOT"))
+        Secrets({"ROBOT": "canary\udcff"}).find(declared_secret("env:ROBOT"))
 
 
 def test_a_missing_secret_says_all_that_would_help() -> None:
-    assert how_to_set(secret("env:A", "env:B", "file:/x", "vault:r")) == (
+    assert how_to_set(declared_secret("env:A", "env:B", "file:/x", "vault:r")) == (
         "set A or B in the environment, or write it to /x (mode 0600), or run `demiurge secrets set r`"
     )
     second = DeclaredSecret.from_definition({"name": "r@2", "binding_id": "vault:r"})
@@ -172,7 +175,7 @@ def test_a_binding_to_no_place_is_refused_with_the_manifest(binding: str) -> Non
 @pytest.mark.parametrize("name", ["web/robot", "web/robot@", "@1", "web/robot@x"])
 def test_so_is_a_name_without_a_version(name: str) -> None:
     with pytest.raises(InvalidValue, match="versioned name"):
-        asking_manifest({"http.out": GRANT}, [declared("env:ROBOT") | {"name": name}])
+        asking_manifest({"http.out": GRANT}, [secret_definition("env:ROBOT") | {"name": name}])
 
 
 # -- who may have it ---------------------------------------------------------------------------------------------------
@@ -194,7 +197,10 @@ async def test_only_the_caps_and_plans_that_it_names_get_it(
     memory: MemoryStore, allowed: Mapping[str, Any], code: str | None
 ) -> None:
     rules = manifest("env:ROBOT", **allowed)
-    async with site({"/": answer(200)}) as there, asking(memory, [adapter({"ROBOT": CANARY})], {}, manifest=rules) as a:
+    async with (
+        serving_site({"/": http_response(200)}) as there,
+        effect_asker(memory, [adapter({"ROBOT": CANARY})], {}, manifest=rules) as a,
+    ):
         result = await fetch(a, there.port)
         assert result["payload"].get("code") == code
         assert len(there.asked) == (code is None)
@@ -212,18 +218,20 @@ async def test_only_the_caps_and_plans_that_it_names_get_it(
 async def test_an_open_effect_gets_it_only_as_the_manifest_in_force_binds_it(
     memory: MemoryStore, now: tuple[str, ...], code: str | None
 ) -> None:
-    async with site({"/": answer(200)}) as there:
+    async with serving_site({"/": http_response(200)}) as there:
         url = f"http://127.0.0.1:{there.port}/"
-        async with asking(memory, [], {}, manifest=manifest("env:ROBOT"), perform=False) as asker:
+        async with effect_asker(memory, [], {}, manifest=manifest("env:ROBOT"), perform=False) as asker:
             await asker.want("http.request", method="GET", url=url, headers={"x": ROBOT})
-        async with asking(memory, [adapter({"ROBOT": CANARY})], {}, manifest=manifest(*now)) as asker:
+        async with effect_asker(memory, [adapter({"ROBOT": CANARY})], {}, manifest=manifest(*now)) as asker:
             await asker.host.settle()
             assert asker.outcome()["payload"].get("code") == code
 
 
 async def test_one_that_only_the_manifest_in_force_declares_is_not_for_what_began_before(memory: MemoryStore) -> None:
-    await interrupted(memory, {"http.out": GRANT}, "http.request", method="GET", url="http://a/", headers={"x": ROBOT})
-    async with asking(memory, [adapter({"ROBOT": CANARY})], {}, manifest=manifest("env:ROBOT")) as asker:
+    await interrupt_effect(
+        memory, {"http.out": GRANT}, "http.request", method="GET", url="http://a/", headers={"x": ROBOT}
+    )
+    async with effect_asker(memory, [adapter({"ROBOT": CANARY})], {}, manifest=manifest("env:ROBOT")) as asker:
         await asker.host.settle()
         assert asker.outcome()["payload"]["code"] == "secret_unavailable"
 
@@ -237,13 +245,13 @@ async def test_an_effect_has_no_outcome_while_the_digest_key_can_not_be_stored(m
         return KEY
 
     tools = [HttpRequests(Secrets({"ROBOT": CANARY}, digest_key=key), FixedClock(START_NS, SECOND))]
-    async with site({"/": answer(200)}) as there:
+    async with serving_site({"/": http_response(200)}) as there:
         with pytest.raises(Unavailable, match="disk is full"):
-            async with asking(memory, tools, {}, manifest=manifest("env:ROBOT")) as asker:
+            async with effect_asker(memory, tools, {}, manifest=manifest("env:ROBOT")) as asker:
                 await fetch(asker, there.port)
         assert there.asked == []
         full = False
-        async with asking(memory, tools, {}, manifest=manifest("env:ROBOT")) as asker:
+        async with effect_asker(memory, tools, {}, manifest=manifest("env:ROBOT")) as asker:
             await asker.host.settle()
             assert asker.outcome()["status"] == "ok"
-            assert len(handed(asker)) == 1
+            assert len(secrets_in_receipts(asker)) == 1

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.world.recomputed_stores import check
+from tests.world.recomputed_stores import assert_replay_agrees
 from tests.world.small_world import (
     MAIN,
     SYSTEM,
     A,
-    Script,
-    Talk,
-    called,
+    ChatClient,
+    ScriptedModel,
+    call_answer,
     chat_adapters,
     chat_manifest,
-    echoed,
-    plain,
-    poke,
-    running,
-    said,
+    echo_result,
+    plain_data,
+    poke_event,
+    running_host,
     small_manifest,
-    stored,
+    stored_records,
+    text_answer,
 )
 
 from demiurge.errors import Unavailable
@@ -40,10 +40,10 @@ from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.manifest import Manifest
 from demiurge.world.state import OpenIntent
 
-__all__ = ["ACTIONS", "MANIFESTS", "TURNS", "Conversation", "Held", "act", "well_formed"]
+__all__ = ["ACTIONS", "MANIFESTS", "TURNS", "Conversation", "HeldEcho", "apply_action", "assert_calls_are_answered"]
 
 
-class Held:
+class HeldEcho:
     """Holds every echo until the test answers it. What begins with `!` can't be repeated."""
 
     kinds = ("ex.echo",)
@@ -61,7 +61,7 @@ class Held:
 
 
 ANSWERS: dict[str, Any] = {
-    "ok": echoed("fine"),
+    "ok": echo_result("fine"),
     "error": failed("gone", "It is gone."),
     "invalid": succeeded(nonsense=1),
     "raised": RuntimeError("broken"),
@@ -87,11 +87,11 @@ MANIFESTS = {
 }
 
 
-async def act(host: Host, held: Held, action: tuple[Any, ...], answered: list[OpenIntent]) -> None:
+async def apply_action(host: Host, held: HeldEcho, action: tuple[Any, ...], answered: list[OpenIntent]) -> None:
     live = host._units[A]
     match action:
         case ("poke", what):
-            await host.submit("ex/Ev@1", poke(what))
+            await host.submit("ex/Ev@1", poke_event(what))
         case ("answer", kind, newest) if held.waiting:
             intent, answer = held.waiting.pop(-1 if newest else 0)
             if not answer.done():
@@ -100,12 +100,12 @@ async def act(host: Host, held: Held, action: tuple[Any, ...], answered: list[Op
                 answered.append(intent)
         case ("duplicate", same_id) if answered:
             intent = answered[-1]
-            name = f"receipt:{intent.id.hex()}" if same_id else f"again:{len(stored(host.store))}"
-            body = {"intent": intent.id, **echoed("again")}
+            name = f"receipt:{intent.id.hex()}" if same_id else f"again:{len(stored_records(host.store))}"
+            body = {"intent": intent.id, **echo_result("again")}
             await asyncio.sleep(0.002)
             await live.offer(Ingress("receipt", name, body, host._stamp(Caller("user"))))
         case ("unknown",):
-            body = {"intent": b"?" * 32, **echoed("x")}
+            body = {"intent": b"?" * 32, **echo_result("x")}
             assert await live.offer(Ingress("receipt", "unknown", body, host._stamp(Caller("user")))) is None
         case ("cancel",):
             await host.cancel(A, reason="enough", caller=Caller("user"))
@@ -154,7 +154,7 @@ POLICY = ToolPolicy(
 )
 
 
-def well_formed(talk: Talk) -> None:
+def assert_calls_are_answered(talk: ChatClient) -> None:
     """Each proposed call is followed by its one output before anything else is said."""
     open_calls: list[str] = []
     for message in talk.state["messages"]:
@@ -172,7 +172,7 @@ class Conversation:
     """Plays what people, the model and the machine may do to one chat."""
 
     def __init__(self) -> None:
-        self.store, self.model, self.numbers = MemoryStore("world_1"), Script(), iter(range(10_000))
+        self.store, self.model, self.numbers = MemoryStore("world_1"), ScriptedModel(), iter(range(10_000))
         self.ran: list[str] = []
         self.tools = chat_tools(self.ran)
         self.manifest = chat_manifest(self.tools, POLICY, settings={"max_tool_rounds": 2})
@@ -184,13 +184,18 @@ class Conversation:
             number = next(self.numbers)
             arguments = {} if name == "workspace__list" else {"n": "x" if name == "invalid" else number}
             calls.append((f"c{number}", "read" if name == "invalid" else name, arguments))
-        return called(*calls)
+        return call_answer(*calls)
 
-    async def play(self, talk: Talk, action: tuple[Any, ...]) -> None:
+    async def play(self, talk: ChatClient, action: tuple[Any, ...]) -> None:
         busy = talk.state["turn"] is not None and talk.turn["status"] in ("model", "tools")
         match action:
             case ("say", rounds) if not busy:
-                self.model.answers[:] = [*map(self.proposed, rounds), said("done"), said("spare"), said("spare")]
+                self.model.answers[:] = [
+                    *map(self.proposed, rounds),
+                    text_answer("done"),
+                    text_answer("spare"),
+                    text_answer("spare"),
+                ]
                 await talk.say("hello")
             case ("fail",) if not busy:
                 self.model.answers[:] = [Unavailable("No line.", code="no_line")]
@@ -205,21 +210,21 @@ class Conversation:
                 forged = {"request_id": talk.state["last_request_id"], "round": 1, "code": "c", "message": "m"}
                 await talk.host.submit("demiurge/ChatFailed@1", {"chat_id": "main", **forged})
         await talk.host.settle()
-        well_formed(talk)
+        assert_calls_are_answered(talk)
 
-    async def decide(self, talk: Talk, approve: bool) -> None:
+    async def decide(self, talk: ChatClient, approve: bool) -> None:
         for _, intent in talk.host.approvals()[:1]:
-            self.model.answers[:] = [said("decided"), said("spare")]
+            self.model.answers[:] = [text_answer("decided"), text_answer("spare")]
             await talk.host.decide(intent.id, approve=approve, reason="so", caller=Caller("anna"))
 
     async def part(self, actions: Sequence[tuple[Any, ...]]) -> None:
         """What happens between two starts of the process."""
-        async with running(self.store, self.manifest, chat_adapters(self.model, self.tools)) as host:
-            talk = Talk(host)
+        async with running_host(self.store, self.manifest, chat_adapters(self.model, self.tools)) as host:
+            talk = ChatClient(host)
             if self.store.head(str(MAIN)) is None:
                 await talk.create()
             for action in actions:
                 await self.play(talk, action)
-            live = plain(host.state(MAIN))
-        check(self.store, self.manifest)
-        assert plain(Host(self.store, self.manifest, []).state(MAIN)) == live
+            live = plain_data(host.state(MAIN))
+        assert_replay_agrees(self.store, self.manifest)
+        assert plain_data(Host(self.store, self.manifest, []).state(MAIN)) == live

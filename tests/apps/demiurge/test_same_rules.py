@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.agents.desk_tools import asks, outputs, says
+from tests.agents.desk_tools import call_answer, outputs, text_answer
 from tests.apps.demiurge.test_reducer import LIST, READ, Chat
 
 from demiurge import AgentLoop, ToolEffect, ToolPolicy, ToolResult, ToolRunner, tool
@@ -53,7 +53,7 @@ def in_a_world(answers: list[list[ToolCall]], rounds: int) -> Any:
 
 async def in_a_loop(answers: list[list[ToolCall]], rounds: int) -> Any:
     named = [[replace(call, name=NAMES.get(call.name, call.name)) for call in calls] for calls in answers]
-    model = ScriptedModel([asks(*calls) if calls else says("Done.") for calls in named])
+    model = ScriptedModel([call_answer(*calls) if calls else text_answer("Done.") for calls in named])
     runner = ToolRunner([read_it, list_it], policy=ToolPolicy(("read_it", "list_it")))
     loop = AgentLoop(model, runner, provider="openai-chat", model_name="m", max_tool_rounds=rounds)
     turn = await loop.complete("Go")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.world.small_world import called, said
+from tests.world.small_world import call_answer, text_answer
 
 from demiurge.bootstrap.backend import Backend, Frames
 from demiurge.bootstrap.backend.connection import OwnerConnection
@@ -60,7 +60,7 @@ class Model:
 
 @pytest.fixture
 async def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    model = Model(called(("c1", "workspace__write", {"path": "a", "text": "x"})), said("Hello"))
+    model = Model(call_answer(("c1", "workspace__write", {"path": "a", "text": "x"})), text_answer("Hello"))
     monkeypatch.setattr("demiurge.bootstrap.backend.owner.Models", lambda: model)
     async with World.open(tmp_path / "w", policy=ASKING, environment={"LLM_API_KEY": "k"}) as world:
         settling = Running.settling

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.canaries.search import found
+from tests.canaries.search import find_values
 from tests.provider import Provider, serving
 from tests.wire.test_attachments import PNG
 
@@ -203,13 +203,13 @@ async def test_a_viewer_is_shown_no_private_part_by_any_call(tmp_path: Path, app
     async with room(tmp_path / "w", replace(POLICY, approvers=approvers)) as here:
         for backend in here.backends:
             told = await asked(here, backend.of(VIEWER))
-            assert found(CANARIES.values(), *told) == []
+            assert find_values(CANARIES.values(), *told) == []
             whole = "\n".join(told)
             assert [public for public in PUBLIC if public not in whole] == [], "what is public is shown"
             with pytest.raises(NotFound):
                 await asyncio.to_thread(backend.of(VIEWER).read.get_blob, PICTURE)
         for name in ("v", "joined"):
-            assert found(CANARIES.values(), repr(here.frames[name])) == []
+            assert find_values(CANARIES.values(), repr(here.frames[name])) == []
             assert {"text_delta", "tool_call_start", "tool_call_result"} <= {each["type"] for each in here.frames[name]}
 
 
@@ -219,7 +219,7 @@ async def test_the_same_calls_show_a_user_every_private_part(tmp_path: Path) -> 
         for backend in here.backends:
             told = "\n".join(await asked(here, backend.of(USERS)))
             kept = {name: value for name, value in CANARIES.items() if name != "raised"}
-            assert [name for name, value in kept.items() if not found([value], told)] == []
+            assert [name for name, value in kept.items() if not find_values([value], told)] == []
 
 
 async def test_an_approver_is_shown_the_calls_that_wait_and_nothing_else_that_is_private(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ async def test_an_approver_is_shown_the_calls_that_wait_and_nothing_else_that_is
         others = [value for name, value in CANARIES.items() if name != "waiting"]
         for backend in here.backends:
             told = await asked(here, backend.of(APPROVER))
-            assert found(others, *told) == []
+            assert find_values(others, *told) == []
             [call] = await backend.of(APPROVER).read.approvals()
             assert canonical_json.parse_object(call["arguments_json"].encode()) == {"text": MAIL}
             assert call["withheld"] is False
@@ -244,14 +244,14 @@ async def test_an_approver_is_shown_the_calls_that_wait_and_nothing_else_that_is
         for ref in (call_ref, PICTURE):
             with pytest.raises(NotFound):
                 approver.blobs.get(ref)
-        assert found(others, *await asked(here, here.backends[0].of(APPROVER))) == []
+        assert find_values(others, *await asked(here, here.backends[0].of(APPROVER))) == []
 
 
 async def test_a_call_for_others_to_decide_has_no_arguments(tmp_path: Path) -> None:
     policy = ToolPolicy(TOOLS, require_approval_for_tools=("send_mail",), approvers=("chief",))
     async with room(tmp_path / "w", policy) as here:
         for backend in here.backends:
-            assert found(CANARIES.values(), *await asked(here, backend.of(APPROVER))) == []
+            assert find_values(CANARIES.values(), *await asked(here, backend.of(APPROVER))) == []
             [call] = await backend.of(APPROVER).read.approvals()
             assert (call["withheld"], call["arguments_json"], call["tool"]) == (True, None, "send_mail")
 

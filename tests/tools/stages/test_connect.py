@@ -123,7 +123,7 @@ KINDS = [made(look), made(look, inline=True), made(look_async), made(look, timeo
 ids = ["def", "inline", "async", "def in time", "async in time"]
 
 
-def answered(bench: Bench, result: ToolExecResult, token: str = "token-mine") -> None:
+def assert_answered_with_token(bench: Bench, result: ToolExecResult, token: str = "token-mine") -> None:
     assert (result.error_code, result.value) == (None, {"digest": digest(token)})
     assert [type(event) for event in bench.events[-2:]] == [ToolCallStart, ToolCallResult]
 
@@ -131,14 +131,14 @@ def answered(bench: Bench, result: ToolExecResult, token: str = "token-mine") ->
 @pytest.mark.parametrize("tool", KINDS, ids=ids)
 async def test_a_handler_of_any_kind_gets_its_connection(tool: Any) -> None:
     bench = Bench()
-    answered(bench, await bench.runner(tool).exec("look", "{}", ctx=ADA, connection_id=bench.mine.id))
-    answered(bench, bench.runner(tool).exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id))
+    assert_answered_with_token(bench, await bench.runner(tool).exec("look", "{}", ctx=ADA, connection_id=bench.mine.id))
+    assert_answered_with_token(bench, bench.runner(tool).exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id))
 
 
 @pytest.mark.parametrize("tool", KINDS, ids=ids)
 def test_and_without_an_event_loop(tool: Any) -> None:
     bench = Bench()
-    answered(bench, bench.runner(tool).exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id))
+    assert_answered_with_token(bench, bench.runner(tool).exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id))
 
 
 def test_exec_sync_runs_the_handler_where_it_was_called() -> None:
@@ -150,11 +150,13 @@ def test_exec_sync_runs_the_handler_where_it_was_called() -> None:
         return look(params, context=context)
 
     bench = Bench()
-    answered(bench, bench.runner(made(here)).exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id))
+    assert_answered_with_token(
+        bench, bench.runner(made(here)).exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id)
+    )
     assert threads == [threading.current_thread()]
 
 
-async def renews(connection: Connection, old: Credentials) -> Credentials:
+async def refresh_credentials(connection: Connection, old: Credentials) -> Credentials:
     await asyncio.sleep(0)
     return Credentials("token-fresh")
 
@@ -162,33 +164,33 @@ async def renews(connection: Connection, old: Credentials) -> Credentials:
 @pytest.mark.parametrize("tool", KINDS, ids=ids)
 async def test_an_expired_token_is_renewed_on_the_way(tool: Any) -> None:
     for sync in (False, True):
-        bench = Bench(renews, expires_at_ms=0)
+        bench = Bench(refresh_credentials, expires_at_ms=0)
         runner = bench.runner(tool)
         if sync:
             result = runner.exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id)
         else:
             result = await runner.exec("look", "{}", ctx=ADA, connection_id=bench.mine.id)
-        answered(bench, result, "token-fresh")
+        assert_answered_with_token(bench, result, "token-fresh")
 
 
 @pytest.mark.parametrize("tool", KINDS, ids=ids)
 def test_an_expired_token_is_renewed_without_an_event_loop(tool: Any) -> None:
-    bench = Bench(renews, expires_at_ms=0)
+    bench = Bench(refresh_credentials, expires_at_ms=0)
     result = bench.runner(tool).exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id)
-    answered(bench, result, "token-fresh")
+    assert_answered_with_token(bench, result, "token-fresh")
 
 
 # who may
 
 
-def never(params: None, *, context: ToolContext) -> ToolResult[Seen]:
+def handler_that_must_not_run(params: None, *, context: ToolContext) -> ToolResult[Seen]:
     raise AssertionError("must not run")
 
 
-NEVER = made(never)
+NEVER = made(handler_that_must_not_run)
 
 
-def refused(result: ToolExecResult) -> tuple[Any, ...]:
+def refusal_of(result: ToolExecResult) -> tuple[Any, ...]:
     return (result.ok, str(result.error_code), result.safe_message, result.content)
 
 
@@ -214,7 +216,7 @@ def test_a_connection_that_is_not_granted_is_denied_in_the_same_words_whether_it
     bench.store.asked = 0
     runner = bench.runner(NEVER)
     named = (bench.other.id, theirs.id, revoked.id, "00000000-0000-4000-8000-000000000000", "", "x" * 9999)
-    answers = {refused(runner.exec_sync("look", "{}", ctx=ADA, connection_id=name)) for name in named}
+    answers = {refusal_of(runner.exec_sync("look", "{}", ctx=ADA, connection_id=name)) for name in named}
     assert {answer[1] for answer in answers} == {"policy_denied"}
     assert len(answers) == 1
     assert bench.store.asked == 0
@@ -230,7 +232,7 @@ def test_a_granted_connection_that_is_unusable_is_unavailable_in_the_same_words_
     expired = bench.add("stale", expires_at_ms=0)
     names = [theirs.id, revoked.id, broken.id, expired.id, "00000000-0000-4000-8000-000000000000"]
     runner = bench.runner(NEVER, names)
-    answers = {refused(runner.exec_sync("look", "{}", ctx=ADA, connection_id=name)) for name in names}
+    answers = {refusal_of(runner.exec_sync("look", "{}", ctx=ADA, connection_id=name)) for name in names}
     assert {answer[1] for answer in answers} == {"connection_unavailable"}
     assert len(answers) == 1
 
@@ -272,7 +274,9 @@ def test_the_reference_is_in_the_context_and_the_token_is_not() -> None:
         return look(params, context=context)
 
     bench = Bench()
-    answered(bench, bench.runner(made(keep)).exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id))
+    assert_answered_with_token(
+        bench, bench.runner(made(keep)).exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id)
+    )
     (context,) = seen
     assert (context.connection_id, context.caller) == (bench.mine.id, ADA)
     assert "token-mine" not in repr(context)
@@ -293,11 +297,13 @@ FORGED = ResourceRegistry.build({AuthCapability: Forged(), str: "kept"})
 
 def test_a_hand_made_capability_does_not_override_the_lent_one() -> None:
     bench = Bench()
-    answered(
+    assert_answered_with_token(
         bench, bench.runner(made(look), resources=FORGED).exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id)
     )
     template = ToolContext(resources=FORGED, caller=ADA)
-    answered(bench, bench.runner(made(look)).exec_sync("look", "{}", ctx=template, connection_id=bench.mine.id))
+    assert_answered_with_token(
+        bench, bench.runner(made(look)).exec_sync("look", "{}", ctx=template, connection_id=bench.mine.id)
+    )
 
 
 def test_a_tool_that_needs_none_never_sees_one() -> None:
@@ -322,8 +328,10 @@ def test_the_templates_connection_is_named_by_the_caller_too() -> None:
     bench = Bench()
     template = ToolContext(caller=ADA, connection_id=bench.mine.id)
     runner = bench.runner(made(look), [bench.mine.id, bench.other.id])
-    answered(bench, runner.exec_sync("look", "{}", ctx=template))
-    answered(bench, runner.exec_sync("look", "{}", ctx=template, connection_id=bench.other.id), "token-other")
+    assert_answered_with_token(bench, runner.exec_sync("look", "{}", ctx=template))
+    assert_answered_with_token(
+        bench, runner.exec_sync("look", "{}", ctx=template, connection_id=bench.other.id), "token-other"
+    )
 
 
 async def test_a_turn_of_calls_uses_the_templates_connection() -> None:
@@ -352,7 +360,9 @@ async def test_a_call_inside_a_call_is_lent_its_own() -> None:
         results.append(await plain.exec("look", "{}", ctx=context))
         return look(params, context=context)
 
-    answered(bench, await bench.runner(made(outer)).exec("look", "{}", ctx=ADA, connection_id=bench.mine.id))
+    assert_answered_with_token(
+        bench, await bench.runner(made(outer)).exec("look", "{}", ctx=ADA, connection_id=bench.mine.id)
+    )
     assert results[0].value == {"digest": digest("token-other")}
     assert results[1].error_code == "policy_denied"  # the outer connection, which the inner runner was not granted
     assert results[2].value == {"digest": "False"}
@@ -362,7 +372,7 @@ def test_a_tool_may_say_that_it_needs_the_capability() -> None:
     bench = Bench()
     tool = made(look, capabilities=(AuthCapability, str))
     runner = bench.runner(tool, resources={str: "s"})
-    answered(bench, runner.exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id))
+    assert_answered_with_token(bench, runner.exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id))
     assert bench.runner(tool).exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id).error_code == "unavailable"
 
 
@@ -448,7 +458,7 @@ async def approved(bench: Bench, tool: Any, meanwhile: Callable[[], object], the
 
 async def test_an_approved_call_gets_its_connection() -> None:
     bench = Bench()
-    answered(bench, await approved(bench, made(look), lambda: None, bench.mine.id))
+    assert_answered_with_token(bench, await approved(bench, made(look), lambda: None, bench.mine.id))
 
 
 async def test_a_connection_that_is_revoked_after_the_approval_is_refused() -> None:
@@ -471,15 +481,17 @@ async def test_an_approval_is_for_one_connection() -> None:
     assert result.error_code == "approval_required"
 
 
-async def hangs(connection: Connection, old: Credentials) -> Credentials:
+async def refresh_that_hangs(connection: Connection, old: Credentials) -> Credentials:
     await asyncio.Event().wait()
     raise AssertionError
 
 
-@pytest.mark.parametrize("tool", [made(never, timeout=0.01), made(never, timeout=0.01, inline=True)])
+@pytest.mark.parametrize(
+    "tool", [made(handler_that_must_not_run, timeout=0.01), made(handler_that_must_not_run, timeout=0.01, inline=True)]
+)
 async def test_waiting_for_a_refresh_takes_no_longer_than_the_call_may(tool: Any) -> None:
     for sync in (False, True):
-        bench = Bench(hangs, expires_at_ms=0)
+        bench = Bench(refresh_that_hangs, expires_at_ms=0)
         runner = bench.runner(tool)
         if sync:
             result = runner.exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id)
@@ -511,7 +523,7 @@ async def test_a_call_cancelled_during_a_refresh_is_reported_as_cancelled() -> N
 
     async def begins(connection: Connection, old: Credentials) -> Credentials:
         begun.set()
-        return await hangs(connection, old)
+        return await refresh_that_hangs(connection, old)
 
     bench = Bench(begins, expires_at_ms=0)
     call = asyncio.create_task(bench.runner(NEVER).exec("look", "{}", ctx=ADA, connection_id=bench.mine.id))
@@ -604,7 +616,7 @@ def in_failures_value(text: str) -> ToolResult[Any]:
 WAYS = [in_message, in_value, in_key, in_hidden_value, in_failure, in_failures_value]
 
 
-def telling(tell: Callable[[str], Any], spell: Callable[[AuthCapability], str], **options: Any) -> Tool[Any, Any]:
+def telling_tool(tell: Callable[[str], Any], spell: Callable[[AuthCapability], str], **options: Any) -> Tool[Any, Any]:
     def handler(params: None, *, context: ToolContext) -> ToolResult[Any]:
         auth = context.resources.get(AuthCapability)
         assert auth is not None
@@ -630,7 +642,7 @@ def test_a_result_that_holds_the_secret_is_not_handed_on(
     tell: Callable[[str], Any], spell: Callable[[AuthCapability], str]
 ) -> None:
     for redaction in (Redaction.message_only(), Redaction.drop_all(), Redaction.paths("*")):
-        result, public = run_with_secret(telling(tell, spell, redaction=redaction))
+        result, public = run_with_secret(telling_tool(tell, spell, redaction=redaction))
         assert result.error_code == "redaction_failed"
         assert "mine" not in public
         assert not any(spelled in public for spelled in ("9b1d", base64.b64encode(SECRET.encode()).decode()[:12]))
@@ -644,7 +656,7 @@ def test_a_rendering_that_holds_the_secret_is_not_handed_on() -> None:
         def render(self) -> str:
             return f"as text: {SECRET}"
 
-    result, public = run_with_secret(telling(lambda text: ToolResult("", Rendered()), SPELLINGS[0]))
+    result, public = run_with_secret(telling_tool(lambda text: ToolResult("", Rendered()), SPELLINGS[0]))
     assert result.error_code == "redaction_failed"
     assert "9b1d" not in public
 
@@ -686,15 +698,17 @@ def raises(error: Callable[[str], BaseException]) -> Callable[[str], Any]:
     ],
 )
 def test_an_error_that_holds_the_secret_says_the_tables_sentence(error: Any, code: str, message: str) -> None:
-    result, public = run_with_secret(telling(raises(error), SPELLINGS[0]))
+    result, public = run_with_secret(telling_tool(raises(error), SPELLINGS[0]))
     assert (result.error_code, result.safe_message) == (code, message)
     assert "9b1d" not in public
 
 
 def test_a_handlers_message_without_the_secret_is_passed_on() -> None:
-    result, _ = run_with_secret(telling(raises(lambda text: ToolUserError("Rate limit: try later.")), SPELLINGS[0]))
+    result, _ = run_with_secret(
+        telling_tool(raises(lambda text: ToolUserError("Rate limit: try later.")), SPELLINGS[0])
+    )
     assert result.safe_message == "Rate limit: try later."
-    result, _ = run_with_secret(telling(lambda text: ToolResult("Done: 3+4, 100%.", {"a": 1}), SPELLINGS[0]))
+    result, _ = run_with_secret(telling_tool(lambda text: ToolResult("Done: 3+4, 100%.", {"a": 1}), SPELLINGS[0]))
     assert result.ok
     with pytest.raises(LoopSignal, match="go on"):
-        run_with_secret(telling(raises(lambda text: LoopSignal("go on")), SPELLINGS[0]))
+        run_with_secret(telling_tool(raises(lambda text: LoopSignal("go on")), SPELLINGS[0]))

@@ -147,7 +147,7 @@ async def test_a_cancelled_caller_takes_its_handler_along(limit_ms: int | None, 
     assert (stopped, run.codes()) == ([True], [code])
 
 
-async def stubborn(params: None, *, context: ToolContext) -> ToolResult[None]:
+async def uncancellable_handler(params: None, *, context: ToolContext) -> ToolResult[None]:
     """Will not be cancelled."""
     for _ in range(60):
         try:
@@ -162,7 +162,7 @@ def test_a_handler_that_will_not_be_cancelled_is_left_behind(
     effect: ToolEffect, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither the call nor the end of the loop waits for it: the minute it needs is more than this test has."""
-    run = Run(stubborn, 20, effect=effect)
+    run = Run(uncancellable_handler, 20, effect=effect)
 
     async def main() -> None:
         await asyncio.wait_for(run.runner.exec("look", "{}"), 30)
@@ -181,7 +181,7 @@ def test_a_handler_that_will_not_be_cancelled_is_left_behind(
 
 
 async def test_a_cancelled_caller_does_not_wait_for_a_handler_that_will_not_be() -> None:
-    run = Run(stubborn, 60_000, effect=READ)
+    run = Run(uncancellable_handler, 60_000, effect=READ)
     task = asyncio.create_task(run.runner.exec("look", "{}"))
     await asyncio.sleep(0.01)
     task.cancel()
@@ -342,13 +342,13 @@ class Unspeakable:
         raise ValueError("canary")
 
 
-def mute() -> ToolFailure:
+def failure_without_message() -> ToolFailure:
     failure = ToolFailure(ToolErrorCode.AUTHZ_DENIED)
     failure.message = Unspeakable()  # type: ignore[assignment]
     return failure
 
 
-@pytest.mark.parametrize(("make", "code"), [(Unfinished, "execution"), (mute, "authz_denied")])
+@pytest.mark.parametrize(("make", "code"), [(Unfinished, "execution"), (failure_without_message, "authz_denied")])
 def test_a_failure_that_is_made_wrongly_is_one_all_the_same(
     make: Callable[[], ToolFailure], code: str, caplog: pytest.LogCaptureFixture
 ) -> None:

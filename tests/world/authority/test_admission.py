@@ -22,7 +22,7 @@ CHAT_PLAN = {"kind": "plan", "name": "demiurge/chat_plan@1", "id": 1}
 TOOL_PLAN = {"kind": "plan", "name": "demiurge/tool_plan@1", "id": 1}
 
 
-def by(tool: str) -> dict[str, Any]:
+def tool_origin(tool: str) -> dict[str, Any]:
     return {"kind": "tool", "name": tool, "parent": b"p", "ordinal": 0}
 
 
@@ -33,7 +33,7 @@ COMMIT = {"workspace": "main", "expected_head": 1, "root_hash": "sha256:" + "0" 
 STATE = {"module": "demiurge/Demiurge@1", "key": "x"}
 
 
-def decide(
+def admit_effect(
     manifest: Manifest,
     kind: str,
     params: Mapping[str, Any],
@@ -63,50 +63,78 @@ def with_grant(name: str, **params: Any) -> Manifest:
         ("cap_tool", {"tools": []}, "tool.call", {"tool": "workspace__read"}, TOOL_PLAN, "tool_not_allowed"),
         ("cap_tool", {"tools": ["workspace__read"]}, "tool.call", {"tool": "workspace__read"}, TOOL_PLAN, None),
         ("cap_tool", {}, "tool.call", {"tool": "workspace__read"}, TOOL_PLAN, None),
-        ("cap_workspace", {}, "workspace.list", LIST, by("workspace__list"), None),
-        ("cap_workspace", {"workspaces": ["main"]}, "workspace.list", LIST, by("workspace__list"), None),
-        ("cap_workspace", {"workspaces": []}, "workspace.list", LIST, by("workspace__list"), "workspace_not_allowed"),
-        ("cap_workspace", {"ops": ["read"]}, "workspace.list", LIST, by("workspace__list"), "op_not_allowed"),
-        ("cap_workspace", {"ops": []}, "workspace.list", LIST, by("workspace__list"), "op_not_allowed"),
-        ("cap_workspace", {"ops": ["read"]}, "workspace.read_bytes", LIST, by("workspace__read"), None),
-        ("cap_workspace", {"ops": ["write"]}, "workspace.write_bytes", WRITE, by("workspace__write"), None),
-        ("cap_workspace", {"ops": ["write"]}, "workspace.commit", COMMIT, by("workspace__write"), None),
+        ("cap_workspace", {}, "workspace.list", LIST, tool_origin("workspace__list"), None),
+        ("cap_workspace", {"workspaces": ["main"]}, "workspace.list", LIST, tool_origin("workspace__list"), None),
+        (
+            "cap_workspace",
+            {"workspaces": []},
+            "workspace.list",
+            LIST,
+            tool_origin("workspace__list"),
+            "workspace_not_allowed",
+        ),
+        ("cap_workspace", {"ops": ["read"]}, "workspace.list", LIST, tool_origin("workspace__list"), "op_not_allowed"),
+        ("cap_workspace", {"ops": []}, "workspace.list", LIST, tool_origin("workspace__list"), "op_not_allowed"),
+        ("cap_workspace", {"ops": ["read"]}, "workspace.read_bytes", LIST, tool_origin("workspace__read"), None),
+        ("cap_workspace", {"ops": ["write"]}, "workspace.write_bytes", WRITE, tool_origin("workspace__write"), None),
+        ("cap_workspace", {"ops": ["write"]}, "workspace.commit", COMMIT, tool_origin("workspace__write"), None),
         (
             "cap_workspace",
             {"ops": ["list", "read"]},
             "workspace.commit",
             COMMIT,
-            by("workspace__write"),
+            tool_origin("workspace__write"),
             "op_not_allowed",
         ),
-        ("cap_workspace", {"path_prefixes": ["docs"]}, "workspace.list", LIST, by("workspace__list"), None),
-        ("cap_workspace", {"path_prefixes": ["docs/"]}, "workspace.write_bytes", WRITE, by("workspace__write"), None),
+        ("cap_workspace", {"path_prefixes": ["docs"]}, "workspace.list", LIST, tool_origin("workspace__list"), None),
+        (
+            "cap_workspace",
+            {"path_prefixes": ["docs/"]},
+            "workspace.write_bytes",
+            WRITE,
+            tool_origin("workspace__write"),
+            None,
+        ),
         (
             "cap_workspace",
             {"path_prefixes": ["doc"]},
             "workspace.list",
             LIST,
-            by("workspace__list"),
+            tool_origin("workspace__list"),
             "path_not_allowed",
         ),
-        ("cap_workspace", {"path_prefixes": []}, "workspace.list", LIST, by("workspace__list"), "path_not_allowed"),
-        ("cap_query", {}, "introspect.state", STATE, by("introspect__state"), None),
+        (
+            "cap_workspace",
+            {"path_prefixes": []},
+            "workspace.list",
+            LIST,
+            tool_origin("workspace__list"),
+            "path_not_allowed",
+        ),
+        ("cap_query", {}, "introspect.state", STATE, tool_origin("introspect__state"), None),
         (
             "cap_query",
             {"modules": ["sys/Workspace@1"]},
             "introspect.state",
             STATE,
-            by("introspect__state"),
+            tool_origin("introspect__state"),
             "module_not_allowed",
         ),
-        ("cap_query", {"modules": []}, "introspect.state", STATE, by("introspect__state"), "module_not_allowed"),
-        ("cap_query", {"modules": []}, "introspect.manifest", {}, by("introspect__manifest"), None),
+        (
+            "cap_query",
+            {"modules": []},
+            "introspect.state",
+            STATE,
+            tool_origin("introspect__state"),
+            "module_not_allowed",
+        ),
+        ("cap_query", {"modules": []}, "introspect.manifest", {}, tool_origin("introspect__manifest"), None),
     ],
 )
 def test_a_grant_covers_what_it_says_absent_is_anything_and_empty_is_nothing(
     grant: str, params: dict[str, Any], kind: str, asked: Mapping[str, Any], origin: Mapping[str, Any], code: str | None
 ) -> None:
-    decision = decide(with_grant(grant, **params), kind, asked, grant, origin)
+    decision = admit_effect(with_grant(grant, **params), kind, asked, grant, origin)
     if code is None:
         assert decision.verdict == "allow"
     else:
@@ -116,35 +144,41 @@ def test_a_grant_covers_what_it_says_absent_is_anything_and_empty_is_nothing(
 
 def test_a_grant_expires_at_its_time() -> None:
     manifest = chat_manifest(grants={"cap_llm": {"expiry_ns": START_NS}})
-    assert decide(manifest, "llm.generate", LLM, "cap_llm", CHAT_PLAN, START_NS - 1).verdict == "allow"
-    assert decide(manifest, "llm.generate", LLM, "cap_llm", CHAT_PLAN, START_NS).code == "expired"
+    assert admit_effect(manifest, "llm.generate", LLM, "cap_llm", CHAT_PLAN, START_NS - 1).verdict == "allow"
+    assert admit_effect(manifest, "llm.generate", LLM, "cap_llm", CHAT_PLAN, START_NS).code == "expired"
 
 
 @pytest.mark.parametrize("grant", ["cap_tool", "nothing", ""])
 def test_a_grant_of_another_type_or_none_is_no_grant(grant: str) -> None:
-    assert decide(chat_manifest(), "llm.generate", LLM, grant, CHAT_PLAN).code == "no_grant"
+    assert admit_effect(chat_manifest(), "llm.generate", LLM, grant, CHAT_PLAN).code == "no_grant"
 
 
 @pytest.mark.parametrize(
     ("kind", "params", "grant", "origin"),
     [
-        ("llm.generate", LLM, "cap_llm", by("workspace__read")),
-        ("tool.call", {"tool": "workspace__read"}, "cap_tool", by("workspace__read")),
+        ("llm.generate", LLM, "cap_llm", tool_origin("workspace__read")),
+        ("tool.call", {"tool": "workspace__read"}, "cap_tool", tool_origin("workspace__read")),
     ],
 )
 def test_an_effect_is_asked_for_by_whom_it_is_for(kind: str, params: Any, grant: str, origin: Any) -> None:
-    assert decide(chat_manifest(), kind, params, grant, origin).code == "origin_not_allowed"
+    assert admit_effect(chat_manifest(), kind, params, grant, origin).code == "origin_not_allowed"
 
 
 def test_a_read_only_tool_can_not_ask_for_a_change() -> None:
     manifest = chat_manifest()
-    assert decide(manifest, "workspace.commit", COMMIT, "cap_workspace", by("workspace__read")).code == "effect_level"
-    assert decide(manifest, "workspace.commit", COMMIT, "cap_workspace", by("workspace__write")).verdict == "allow"
-    unknown = decide(manifest, "workspace.commit", COMMIT, "cap_workspace", by("nobody"))
+    assert (
+        admit_effect(manifest, "workspace.commit", COMMIT, "cap_workspace", tool_origin("workspace__read")).code
+        == "effect_level"
+    )
+    assert (
+        admit_effect(manifest, "workspace.commit", COMMIT, "cap_workspace", tool_origin("workspace__write")).verdict
+        == "allow"
+    )
+    unknown = admit_effect(manifest, "workspace.commit", COMMIT, "cap_workspace", tool_origin("nobody"))
     assert unknown.verdict == "allow", "a tool that the toolset lacks counts as the strictest level"
 
 
-def rules(*entries: tuple[Mapping[str, str], str]) -> Sequence[Mapping[str, Any]]:
+def policy_rules(*entries: tuple[Mapping[str, str], str]) -> Sequence[Mapping[str, Any]]:
     return [{"when": when, "decision": decision} for when, decision in entries]
 
 
@@ -153,13 +187,15 @@ PLAN = {"kind": "plan", "name": "ex/plan@1", "id": 1}
 
 def by_policy(given: Sequence[Mapping[str, Any]] | None) -> Admission:
     found = tuple(Rule(rule["when"], rule["decision"]) for rule in given) if given is not None else None
-    return decide(replace(small_manifest(), rules=found), "ex.echo", {"text": "x"}, "echo", PLAN)
+    return admit_effect(replace(small_manifest(), rules=found), "ex.echo", {"text": "x"}, "echo", PLAN)
 
 
 def test_the_first_rule_that_matches_decides() -> None:
-    decision = by_policy(rules(({"effect_kind": "other"}, "deny"), ({"origin_kind": "plan"}, "allow"), ({}, "deny")))
+    decision = by_policy(
+        policy_rules(({"effect_kind": "other"}, "deny"), ({"origin_kind": "plan"}, "allow"), ({}, "deny"))
+    )
     assert (decision.verdict, decision.by, decision.rule) == ("allow", "policy", "rule 1")
-    decision = by_policy(rules(({"origin_name": "ex/plan@1"}, "deny"), ({}, "allow")))
+    decision = by_policy(policy_rules(({"origin_name": "ex/plan@1"}, "deny"), ({}, "allow")))
     assert (decision.verdict, decision.rule, decision.code) == ("deny", "rule 0", "policy_denied")
 
 
@@ -176,9 +212,9 @@ def test_the_first_rule_that_matches_decides() -> None:
     ],
 )
 def test_a_rule_matches_when_all_that_it_names_is_so(when: dict[str, str]) -> None:
-    assert by_policy(rules((when, "allow"))).verdict == "allow"
+    assert by_policy(policy_rules((when, "allow"))).verdict == "allow"
     for name in when:
-        assert by_policy(rules(({**when, name: "another"}, "allow"))).verdict == "deny"
+        assert by_policy(policy_rules(({**when, name: "another"}, "allow"))).verdict == "deny"
 
 
 @pytest.mark.parametrize("given", [None, []])
@@ -202,7 +238,7 @@ READ = "workspace__read"
 )
 def test_the_tool_policy_decides_on_tool_calls_after_cap_and_policy(policy: ToolPolicy, verdict: str) -> None:
     manifest = chat_manifest(policy=policy)
-    decision = decide(manifest, "tool.call", {"tool": READ}, "cap_tool", TOOL_PLAN)
+    decision = admit_effect(manifest, "tool.call", {"tool": READ}, "cap_tool", TOOL_PLAN)
     assert (decision.verdict, decision.by) == (verdict, "tool_policy")
     assert policy.digest in decision.rule
     assert decide_tool(manifest, READ, caller=Caller("user")).verdict == verdict
@@ -211,9 +247,9 @@ def test_the_tool_policy_decides_on_tool_calls_after_cap_and_policy(policy: Tool
 def test_cap_and_policy_deny_a_tool_that_the_tool_policy_would_ask_a_person_about() -> None:
     policy = ToolPolicy(allowed_tools=(READ,), require_approval_for_tools=(READ,))
     manifest = chat_manifest(policy=policy, grants={"cap_tool": {"params": {"tools": []}}})
-    assert decide(manifest, "tool.call", {"tool": READ}, "cap_tool", TOOL_PLAN).code == "tool_not_allowed"
+    assert admit_effect(manifest, "tool.call", {"tool": READ}, "cap_tool", TOOL_PLAN).code == "tool_not_allowed"
     other = {"kind": "plan", "name": "demiurge/chat_plan@1", "id": 1}
-    assert decide(chat_manifest(policy=policy), "tool.call", {"tool": READ}, "cap_tool", other).by == "policy"
+    assert admit_effect(chat_manifest(policy=policy), "tool.call", {"tool": READ}, "cap_tool", other).by == "policy"
 
 
 def test_a_tool_nobody_knows_counts_as_an_external_side_effect() -> None:
@@ -271,7 +307,7 @@ def test_the_node_of_an_admission_names_verdict_rule_and_code() -> None:
 
 
 def test_a_read_only_tool_that_asks_for_a_change_is_told_so() -> None:
-    denied = decide(chat_manifest(), "workspace.commit", COMMIT, "cap_workspace", by("workspace__list"))
+    denied = admit_effect(chat_manifest(), "workspace.commit", COMMIT, "cap_workspace", tool_origin("workspace__list"))
     assert denied == Admission(
         "deny",
         "cap",
@@ -283,7 +319,7 @@ def test_a_read_only_tool_that_asks_for_a_change_is_told_so() -> None:
 
 def test_parameters_of_another_form_than_the_grant_is_about_are_not_covered() -> None:
     manifest = with_grant("cap_llm", max_tokens=10)
-    assert decide(manifest, "llm.generate", {**LLM, "max_tokens": "many"}, "cap_llm", CHAT_PLAN) == Admission(
+    assert admit_effect(manifest, "llm.generate", {**LLM, "max_tokens": "many"}, "cap_llm", CHAT_PLAN) == Admission(
         "deny",
         "cap",
         "grant cap_llm",
@@ -294,7 +330,7 @@ def test_parameters_of_another_form_than_the_grant_is_about_are_not_covered() ->
 
 def test_a_denial_says_which_layer_decided_by_which_rule_and_why() -> None:
     narrow = with_grant("cap_llm", models=["m2"])
-    assert decide(narrow, "llm.generate", LLM, "cap_llm", CHAT_PLAN) == Admission(
+    assert admit_effect(narrow, "llm.generate", LLM, "cap_llm", CHAT_PLAN) == Admission(
         "deny",
         "cap",
         "grant cap_llm",
@@ -302,11 +338,11 @@ def test_a_denial_says_which_layer_decided_by_which_rule_and_why() -> None:
         "the grant cap_llm does not cover this: model_not_allowed",
     )
     denying = replace(chat_manifest(), rules=(Rule({"effect_kind": "llm.generate"}, "deny"),))
-    assert decide(denying, "llm.generate", LLM, "cap_llm", CHAT_PLAN) == Admission(
+    assert admit_effect(denying, "llm.generate", LLM, "cap_llm", CHAT_PLAN) == Admission(
         "deny", "policy", "rule 0", "policy_denied", "the world's policy denies llm.generate"
     )
     silent = replace(chat_manifest(), rules=())
-    assert decide(silent, "llm.generate", LLM, "cap_llm", CHAT_PLAN) == Admission(
+    assert admit_effect(silent, "llm.generate", LLM, "cap_llm", CHAT_PLAN) == Admission(
         "deny",
         "policy",
         "no rule matches",
@@ -329,7 +365,7 @@ def test_an_effect_that_calls_a_tool_is_decided_for_its_actor() -> None:
 @pytest.mark.parametrize(
     ("grant", "origin", "now_ns", "code", "message"),
     [
-        ("cap_llm", by(READ), START_NS, "origin_not_allowed", "llm.generate can't be asked for by a tool"),
+        ("cap_llm", tool_origin(READ), START_NS, "origin_not_allowed", "llm.generate can't be asked for by a tool"),
         ("cap_tool", CHAT_PLAN, START_NS, "no_grant", "no grant 'cap_tool' for llm.generate"),
         ("cap_llm", CHAT_PLAN, START_NS + 1, "expired", "the grant cap_llm has expired"),
     ],
@@ -340,16 +376,16 @@ def test_a_grant_that_covers_nothing_says_so_whatever_the_parameters(
     manifest = chat_manifest(grants={"cap_llm": {"expiry_ns": START_NS + 1}})
     expected = Admission("deny", "cap", f"grant {grant}", code, message)
     assert ungranted(manifest, manifest.effects["llm.generate"], grant, origin, now_ns) == expected
-    assert decide(manifest, "llm.generate", LLM, grant, origin, now_ns) == expected
+    assert admit_effect(manifest, "llm.generate", LLM, grant, origin, now_ns) == expected
 
 
 def test_the_level_of_a_tool_binds_what_the_tool_asks_for_and_nobody_else() -> None:
     manifest = chat_manifest()
     commit = manifest.effects["workspace.commit"]
-    denied = ungranted(manifest, commit, "cap_workspace", by("workspace__list"), START_NS)
+    denied = ungranted(manifest, commit, "cap_workspace", tool_origin("workspace__list"), START_NS)
     assert denied is not None
     assert (denied.rule, denied.code) == ("grant cap_workspace", "effect_level")
-    assert ungranted(manifest, commit, "cap_workspace", by("workspace__write"), START_NS) is None
+    assert ungranted(manifest, commit, "cap_workspace", tool_origin("workspace__write"), START_NS) is None
     plan = {**TOOL_PLAN, "name": "workspace__list"}
     asked_by_plans = replace(commit, origins=frozenset({"plan"}))
     assert ungranted(manifest, asked_by_plans, "cap_workspace", plan, START_NS) is None

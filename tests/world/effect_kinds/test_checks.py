@@ -24,7 +24,7 @@ TIMER = {"deliver_at_ns": 1}
 DIFF = {"workspace": "main", "version_a": 0, "path": "docs"}
 
 
-def decide(cap: str, kind: str, params: Mapping[str, Any], **grant: Any) -> Admission:
+def admit_effect(cap: str, kind: str, params: Mapping[str, Any], **grant: Any) -> Admission:
     manifest = asking_manifest({cap: grant})
     effect = manifest.effects[kind]
     checked = manifest.schemas.validator(effect.params).normalise(params)
@@ -32,11 +32,11 @@ def decide(cap: str, kind: str, params: Mapping[str, Any], **grant: Any) -> Admi
     return admit(manifest, effect, checked, grant_name(cap), origin, now_ns=START_NS, caller=Caller("user"))
 
 
-def out(params: Mapping[str, Any], **grant: Any) -> str:
-    return decide("http.out", "http.request", {**GET, **params}, **grant).code
+def http_denial_code(params: Mapping[str, Any], **grant: Any) -> str:
+    return admit_effect("http.out", "http.request", {**GET, **params}, **grant).code
 
 
-def literal(text: str) -> dict[str, str]:
+def literal_header(text: str) -> dict[str, str]:
     return {"$tag": "literal", "$value": text}
 
 
@@ -92,33 +92,33 @@ def literal(text: str) -> dict[str, str]:
     ],
 )
 def test_the_line_of_a_request(grant: Mapping[str, Any], params: Mapping[str, Any], code: str) -> None:
-    assert out(params, **grant) == code
+    assert http_denial_code(params, **grant) == code
 
 
 @pytest.mark.parametrize(
     ("headers", "code"),
     [
-        ({"Accept": literal("text/html, */*;q=0.1")}, ""),
-        ({"X-Empty": literal("")}, ""),
-        ({"Host": literal("evil.example")}, "header_not_allowed"),
-        ({"content-length": literal("3")}, "header_not_allowed"),
-        ({"Transfer-Encoding": literal("chunked")}, "header_not_allowed"),
-        ({"a": literal("x"), "A": literal("y")}, "header_not_allowed"),
-        ({"a b": literal("x")}, "header_not_allowed"),
-        ({"a": literal("x\r\nHost: evil")}, "header_not_allowed"),
-        ({"a": literal(" x")}, "header_not_allowed"),
-        ({"a": literal("\u00e9")}, "header_not_allowed"),
-        ({"a": literal("x" * 9000)}, "header_not_allowed"),
-        ({f"x{n}": literal("") for n in range(65)}, "header_not_allowed"),
-        ({"AUTHORIZATION": literal("x")}, "literal_secret"),
-        ({"x-goog-api-key": literal("x")}, "literal_secret"),
-        ({"x-access-token": literal("x")}, "literal_secret"),
-        ({"client_secret": literal("x")}, "literal_secret"),
-        ({"Idempotency-Key": literal("x")}, ""),
+        ({"Accept": literal_header("text/html, */*;q=0.1")}, ""),
+        ({"X-Empty": literal_header("")}, ""),
+        ({"Host": literal_header("evil.example")}, "header_not_allowed"),
+        ({"content-length": literal_header("3")}, "header_not_allowed"),
+        ({"Transfer-Encoding": literal_header("chunked")}, "header_not_allowed"),
+        ({"a": literal_header("x"), "A": literal_header("y")}, "header_not_allowed"),
+        ({"a b": literal_header("x")}, "header_not_allowed"),
+        ({"a": literal_header("x\r\nHost: evil")}, "header_not_allowed"),
+        ({"a": literal_header(" x")}, "header_not_allowed"),
+        ({"a": literal_header("\u00e9")}, "header_not_allowed"),
+        ({"a": literal_header("x" * 9000)}, "header_not_allowed"),
+        ({f"x{n}": literal_header("") for n in range(65)}, "header_not_allowed"),
+        ({"AUTHORIZATION": literal_header("x")}, "literal_secret"),
+        ({"x-goog-api-key": literal_header("x")}, "literal_secret"),
+        ({"x-access-token": literal_header("x")}, "literal_secret"),
+        ({"client_secret": literal_header("x")}, "literal_secret"),
+        ({"Idempotency-Key": literal_header("x")}, ""),
     ],
 )
 def test_the_headers_of_a_request(headers: Mapping[str, Any], code: str) -> None:
-    assert out({"headers": headers}) == code
+    assert http_denial_code({"headers": headers}) == code
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_the_headers_of_a_request(headers: Mapping[str, Any], code: str) -> None
 )
 def test_a_grant_names_secrets_by_version_or_in_every_version(secrets: list[str], code: str) -> None:
     named = {"$tag": "secret", "$value": {"alias": "web/robot", "version": 2}}
-    assert out({"headers": {"x": named}}, secrets=secrets) == code
+    assert http_denial_code({"headers": {"x": named}}, secrets=secrets) == code
 
 
 LABELS = st.text("ab-.", max_size=8)
@@ -140,7 +140,7 @@ LABELS = st.text("ab-.", max_size=8)
 
 @given(LABELS, LABELS)
 def test_only_the_very_host_is_granted(before: str, after: str) -> None:
-    code = out({"url": f"https://{before}api.example{after}/"}, hosts=["api.example"])
+    code = http_denial_code({"url": f"https://{before}api.example{after}/"}, hosts=["api.example"])
     assert (code == "") == (before == "" and after in ("", "."))
 
 
@@ -168,7 +168,7 @@ def test_only_the_very_host_is_granted(before: str, after: str) -> None:
     ],
 )
 def test_other_caps(cap: str, kind: str, params: Mapping[str, Any], grant: Mapping[str, Any], code: str) -> None:
-    assert decide(cap, kind, params, **grant).code == code
+    assert admit_effect(cap, kind, params, **grant).code == code
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def by_tool(manifest: Manifest, tool: str, method: str, grant: str) -> Admission
     return admit(manifest, effect, params, grant, origin, now_ns=START_NS, caller=Caller("user"))
 
 
-def llm(params: Mapping[str, Any], **grant: Any) -> str | None:
+def llm_denial_code(params: Mapping[str, Any], **grant: Any) -> str | None:
     found = (check(grant, "llm.generate", params) for check in MODELS.checks)
     return next((code for code in found if code), None)
 
@@ -242,8 +242,8 @@ ASK = {"provider": "p", "model": "m", "max_tokens": 5}
     ],
 )
 def test_a_key_is_never_written_out(key: Any, code: str | None) -> None:
-    assert llm({**ASK, "api_key": key}) == code
-    assert llm(ASK) is None
+    assert llm_denial_code({**ASK, "api_key": key}) == code
+    assert llm_denial_code(ASK) is None
 
 
 @pytest.mark.parametrize(("size", "code"), [(0, ""), (INLINE_BYTES, ""), (INLINE_BYTES + 1, "too_large")])
@@ -265,14 +265,14 @@ def test_a_blob_by_its_ref_has_no_size_here() -> None:
 def test_the_number_and_the_length_of_headers_are_limited() -> None:
     _, check = HTTP.checks
     for count, code in ((MAX_HEADERS, None), (MAX_HEADERS + 1, "header_not_allowed")):
-        assert check({}, "http.request", {"headers": {f"x-{n}": literal("v") for n in range(count)}}) == code
+        assert check({}, "http.request", {"headers": {f"x-{n}": literal_header("v") for n in range(count)}}) == code
     for length, code in ((MAX_HEADER_BYTES, None), (MAX_HEADER_BYTES + 1, "header_not_allowed")):
-        assert check({}, "http.request", {"headers": {"x-a": literal("v" * length)}}) == code
+        assert check({}, "http.request", {"headers": {"x-a": literal_header("v" * length)}}) == code
     for length, code in ((256, None), (257, "header_not_allowed")):
-        assert check({}, "http.request", {"headers": {"x" * length: literal("v")}}) == code
+        assert check({}, "http.request", {"headers": {"x" * length: literal_header("v")}}) == code
 
 
 def test_the_redirects_that_are_not_named_are_none() -> None:
-    assert out({}, max_redirects=0) == ""
+    assert http_denial_code({}, max_redirects=0) == ""
     for asked, code in ((2, ""), (3, "redirects_exceeded")):
-        assert out({"max_redirects": asked}, max_redirects=2) == code
+        assert http_denial_code({"max_redirects": asked}, max_redirects=2) == code

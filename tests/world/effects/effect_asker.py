@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.world.small_world import SCHEMAS, START_NS, A, awaiting, plan, poke, small_manifest
+from tests.world.small_world import SCHEMAS, START_NS, A, await_receipt_step, plan, poke_event, small_manifest
 
 from demiurge.stores import Store
 from demiurge.stores.protocol import Attempt
@@ -31,7 +31,7 @@ EFFECTS = {
 CAPS = {effect["cap_type"]: f"sys/{effect['cap_type']}@1" for effect in EFFECTS.values()}
 
 
-def obey(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
+def effect_asking_reducer(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
     """A poke says in JSON which effect to ask for; null empties the room."""
     count = {"n": state["n"] + 1 if state is not None else 1}
     if event["$tag"] != "Poke":
@@ -53,7 +53,7 @@ def asking_manifest(grants: Mapping[str, Mapping[str, Any]], definitions: Sequen
     plans = [_plan(kind, EFFECTS[kind]["cap_type"]) for kind in kinds]
     return small_manifest(
         plans,
-        obey,
+        effect_asking_reducer,
         grants=[
             {"name": "echo", "cap": "ex/echo@1", "params": {}},
             *({"name": grant_name(cap), "cap": CAPS[cap], "params": params} for cap, params in grants.items()),
@@ -77,7 +77,7 @@ def _plan(kind: str, cap: str) -> dict[str, Any]:
     grant, bind = grant_name(cap), {"effect_id_as": "h"}
     go = {"id": "go", "op": "emit_effect", "kind": kind, "cap": grant, "params": params, "bind": bind}
     edges = [{"from": "go", "to": "wait", "when": True}]
-    return plan([go, awaiting("wait", "h", "r")], edges, name=f"ex/ask.{kind}@1", on=f"ex/{kind}@1")
+    return plan([go, await_receipt_step("wait", "h", "r")], edges, name=f"ex/ask.{kind}@1", on=f"ex/{kind}@1")
 
 
 class Asker:
@@ -94,7 +94,7 @@ class Asker:
         return self.outcome(before)
 
     async def want(self, kind: str, /, **params: Any) -> None:
-        await self.host.submit("ex/Ev@1", poke(json.dumps({"kind": kind, "params": params})))
+        await self.host.submit("ex/Ev@1", poke_event(json.dumps({"kind": kind, "params": params})))
 
     async def payload(self, kind: str, /, **params: Any) -> Mapping[str, Any]:
         result = await self.ask(kind, **params)
@@ -128,7 +128,7 @@ class Asker:
 
 
 @asynccontextmanager
-async def asking(
+async def effect_asker(
     store: Store,
     adapters: Sequence[Adapter],
     grants: Mapping[str, Mapping[str, Any]],
@@ -156,8 +156,8 @@ async def asking(
         await host.close()
 
 
-async def interrupted(store: Store, grants: Mapping[str, Mapping[str, Any]], kind: str, /, **params: Any) -> None:
+async def interrupt_effect(store: Store, grants: Mapping[str, Mapping[str, Any]], kind: str, /, **params: Any) -> None:
     """Leave `store` as a process leaves it that died while it performed an effect."""
-    async with asking(store, [], grants, perform=False) as asker:
+    async with effect_asker(store, [], grants, perform=False) as asker:
         await asker.want(kind, **params)
         store.append([], attempts=[Attempt(i, str(A), "gone", START_NS) for i in asker.host.state(A).intents])

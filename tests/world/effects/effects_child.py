@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.world.effects.effect_asker import asking_manifest
-from tests.world.small_world import poke
+from tests.world.small_world import poke_event
 
 from demiurge.stores import SqliteStore
 from demiurge.values.clock import SystemClock
@@ -35,7 +35,7 @@ GRANTS: dict[str, dict[str, Any]] = {
 TEXT = b"text"
 
 
-def work(port: int) -> list[tuple[str, dict[str, Any]]]:
+def effects_to_request(port: int) -> list[tuple[str, dict[str, Any]]]:
     url = f"http://127.0.0.1:{port}"
     key = {"Idempotency-Key": {"$tag": "literal", "$value": "k"}}
     root, _ = trees.write(lambda _: trees.EMPTY, ref_of(trees.EMPTY), "a", ref_of(TEXT), len(TEXT))
@@ -65,7 +65,7 @@ async def main(folder: Path, work: Sequence[tuple[str, Mapping[str, Any]]]) -> N
     await host.start()
     await host.settle()
     for number, (kind, params) in enumerate(work):
-        value = poke(json.dumps({"kind": kind, "params": params}))
+        value = poke_event(json.dumps({"kind": kind, "params": params}))
         await host.submit("ex/Ev@1", value, idempotency_key=str(number))
         await host.settle()
     await host.close()
@@ -73,4 +73,4 @@ async def main(folder: Path, work: Sequence[tuple[str, Mapping[str, Any]]]) -> N
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), work(int(sys.argv[2]))))
+    asyncio.run(main(Path(sys.argv[1]), effects_to_request(int(sys.argv[2]))))

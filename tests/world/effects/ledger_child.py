@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.world.small_world import MAIN, SYSTEM, Talk, called, chat_manifest, said
+from tests.world.small_world import MAIN, SYSTEM, ChatClient, call_answer, chat_manifest, text_answer
 
 from demiurge.models.request import GenerateRequest
 from demiurge.stores import SqliteStore
@@ -34,8 +34,8 @@ class Ordering:
 
     async def generate(self, request: GenerateRequest, *, on_event: Any = None) -> Completion:
         if isinstance(request.items[-1], ToolOutput):
-            return said("done")
-        return called((f"c{len(request.items)}", "order", {"part": "bolt"}))
+            return text_answer("done")
+        return call_answer((f"c{len(request.items)}", "order", {"part": "bolt"}))
 
 
 def order_tool(orders: Path, death: str = "") -> Tool[Any, Any]:
@@ -68,7 +68,7 @@ async def main(folder: Path, death: str) -> None:
         host = open_host(store, ledger, folder, death)
         await host.start()
         await host.settle()
-        talk = Talk(host)
+        talk = ChatClient(host)
         if host.state(MAIN).cell is None:
             await talk.create()
         for turn in (1, 2):

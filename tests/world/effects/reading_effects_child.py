@@ -24,7 +24,7 @@ from demiurge.world import trees
 HERE = {"workspace": "main"}
 
 
-def looks() -> list[tuple[str, dict[str, Any]]]:
+def reads_to_request() -> list[tuple[str, dict[str, Any]]]:
     """The first three make what there is to see."""
     root, _ = trees.write(lambda _: trees.EMPTY, ref_of(trees.EMPTY), "a", ref_of(TEXT), len(TEXT))
     return [
@@ -49,7 +49,7 @@ def looks() -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def live(folder: Path, fault: str) -> int:
+def run_process(folder: Path, fault: str) -> int:
     """How a process ended; below zero: the signal."""
     pid = os.fork()
     if pid:
@@ -57,19 +57,19 @@ def live(folder: Path, fault: str) -> int:
     status = 1
     try:
         with faults.armed(dict(faults.parse(fault))):
-            asyncio.run(main(folder, looks()))
+            asyncio.run(main(folder, reads_to_request()))
         status = 0
     finally:
         os._exit(status)
 
 
-def until_the_end(folder: Path, fault: str) -> int:
+def request_until_done(folder: Path, fault: str) -> int:
     deaths = 0
-    while (status := live(folder, fault)) == -signal.SIGKILL:
+    while (status := run_process(folder, fault)) == -signal.SIGKILL:
         deaths += 1
     print(deaths)
     return status
 
 
 if __name__ == "__main__":
-    sys.exit(until_the_end(Path(sys.argv[1]), sys.argv[2]))
+    sys.exit(request_until_done(Path(sys.argv[1]), sys.argv[2]))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Asked:
+class SeenRequest:
     """A request as it came in; header names in lower case."""
 
     method: str
@@ -19,10 +19,10 @@ class Asked:
     body: bytes
 
 
-Answer = bytes | Callable[[Asked, asyncio.StreamWriter], Awaitable[None]]
+Answer = bytes | Callable[[SeenRequest, asyncio.StreamWriter], Awaitable[None]]
 
 
-def answer(status: int, body: bytes = b"", **headers: str) -> bytes:
+def http_response(status: int, body: bytes = b"", **headers: str) -> bytes:
     """A whole answer; `_` in a header's name is `-`."""
     fields = {"content-length": str(len(body)), **{name.replace("_", "-"): value for name, value in headers.items()}}
     head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
@@ -35,7 +35,7 @@ class Site:
 
     answers: dict[str, Answer]
     port: int = 0
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[SeenRequest] = field(default_factory=list)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -44,9 +44,9 @@ class Site:
             method, target, _ = line.split(" ")
             headers = {name.lower(): value.strip() for name, _, value in (entry.partition(":") for entry in lines)}
             body = await reader.readexactly(int(headers.get("content-length", "0")))
-            asked = Asked(method, target, headers, body)
+            asked = SeenRequest(method, target, headers, body)
             self.asked.append(asked)
-            found = self.answers.get(target.partition("?")[0], answer(404))
+            found = self.answers.get(target.partition("?")[0], http_response(404))
             if isinstance(found, bytes):
                 writer.write(found)
                 await writer.drain()
@@ -59,7 +59,7 @@ class Site:
 
 
 @asynccontextmanager
-async def site(
+async def serving_site(
     answers: Mapping[str, Answer], *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Site]:
     made = Site(dict(answers))

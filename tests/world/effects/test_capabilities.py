@@ -10,11 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.canaries.search import found
-from tests.world.effects.servers import Asked, answer, site
-from tests.world.effects.test_tool_call import contents, refusals
+from tests.canaries.search import find_values
+from tests.world.effects.servers import SeenRequest, http_response, serving_site
+from tests.world.effects.test_tool_call import output_contents, refusal_codes
 from tests.world.effects.vaults import value_of, vault_at
-from tests.world.small_world import MAIN, START_NS, SYSTEM, Script, Talk, called, chat_adapters, running, said, stored
+from tests.world.small_world import (
+    MAIN,
+    START_NS,
+    SYSTEM,
+    ChatClient,
+    ScriptedModel,
+    call_answer,
+    chat_adapters,
+    running_host,
+    stored_records,
+    text_answer,
+)
 
 from demiurge.apps.demiurge import app
 from demiurge.errors import DemiurgeError
@@ -109,18 +120,18 @@ def manifest(grants: Mapping[str, Mapping[str, Any]], tools: Sequence[Tool[Any, 
     )
 
 
-def code(content: str) -> str:
+def error_code_of(content: str) -> str:
     return str(canonical_json.parse_object(content)["error_code"])
 
 
 @asynccontextmanager
-async def reaching(
+async def chat_with_capabilities(
     store: Store,
-    model: Script,
+    model: ScriptedModel,
     grants: Mapping[str, Mapping[str, Any]],
     tools: Sequence[Tool[Any, Any]] = TOOLS,
     vault: SecretVault | None = None,
-) -> AsyncIterator[Talk]:
+) -> AsyncIterator[ChatClient]:
     store.put_blob(SYSTEM)
     clock = FixedClock(START_NS, 1_000_000)
     secrets, sealing = Secrets({"LLM_API_KEY": "k", "ROBOT": CANARY}, vault=vault), Sealing(vault, store.world_id)
@@ -132,21 +143,21 @@ async def reaching(
         TimerEffects(clock),
         VaultEffects(secrets, sealing, SystemEntropy()),
     ]
-    async with running(store, manifest(grants, tools), adapters) as host:
-        talk = Talk(host)
+    async with running_host(store, manifest(grants, tools), adapters) as host:
+        talk = ChatClient(host)
         await talk.create()
         yield talk
 
 
 async def test_a_tool_asks_the_web_and_never_holds_the_secret_that_goes_along(memory: MemoryStore) -> None:
-    async with site({"/page": answer(200, b"hello")}) as web:
+    async with serving_site({"/page": http_response(200, b"hello")}) as web:
         asked = {"url": f"http://127.0.0.1:{web.port}/page", "method": "GET"}
-        model = Script(called(("c1", "look", asked)), said("done"))
-        async with reaching(memory, model, {"http.out": {**HTTP, "ports": [web.port]}}) as talk:
+        model = ScriptedModel(call_answer(("c1", "look", asked)), text_answer("done"))
+        async with chat_with_capabilities(memory, model, {"http.out": {**HTTP, "ports": [web.port]}}) as talk:
             await talk.say("go")
-            assert "200 hello" in contents(talk)[0]
+            assert "200 hello" in output_contents(talk)[0]
         assert web.asked[0].headers["authorization"] == f"Bearer {CANARY}"
-    assert all(CANARY.encode() not in record.data for record in stored(memory))
+    assert all(CANARY.encode() not in record.data for record in stored_records(memory))
     assert verify(memory).ok
 
 
@@ -163,29 +174,35 @@ async def test_a_tool_asks_the_web_and_never_holds_the_secret_that_goes_along(me
 async def test_a_request_that_no_grant_covers_is_not_sent(
     memory: MemoryStore, tool: str, grants: Mapping[str, Mapping[str, Any]], method: str
 ) -> None:
-    async with site({"/page": answer(200, b"hello")}) as web:
+    async with serving_site({"/page": http_response(200, b"hello")}) as web:
         asked = {"url": f"http://127.0.0.1:{web.port}/page", "method": method}
-        async with reaching(memory, Script(called(("c1", tool, asked)), said("sorry")), grants) as talk:
+        async with chat_with_capabilities(
+            memory, ScriptedModel(call_answer(("c1", tool, asked)), text_answer("sorry")), grants
+        ) as talk:
             await talk.say("go")
-            assert refusals(talk) == ["policy_denied"]
+            assert refusal_codes(talk) == ["policy_denied"]
         assert web.asked == []
 
 
 async def test_a_request_whose_fate_is_unknown_leaves_the_call_in_doubt(memory: MemoryStore) -> None:
-    async with site({"/page": b""}) as web:  # it takes the request and hangs up
+    async with serving_site({"/page": b""}) as web:  # it takes the request and hangs up
         asked = {"url": f"http://127.0.0.1:{web.port}/page", "method": "POST"}
-        async with reaching(memory, Script(called(("c1", "fetch", asked)), said("hm")), {"http.out": HTTP}) as talk:
+        async with chat_with_capabilities(
+            memory, ScriptedModel(call_answer(("c1", "fetch", asked)), text_answer("hm")), {"http.out": HTTP}
+        ) as talk:
             await talk.say("go")
-            assert refusals(talk) == ["unknown_outcome"]
+            assert refusal_codes(talk) == ["unknown_outcome"]
         assert len(web.asked) == 1
 
 
 async def test_a_tool_reads_blobs_that_its_unit_was_given_and_no_others(memory: MemoryStore) -> None:
     stranger, message = memory.put_blob(b"another's"), ref_of(user_blob("mine"))
-    calls = called(("c1", "keep", {"ref": stranger}), ("c2", "keep", {"ref": message}), ("c3", "keep", {"ref": "x"}))
-    async with reaching(memory, Script(calls, said("done")), {"blob": {}}) as talk:
+    calls = call_answer(
+        ("c1", "keep", {"ref": stranger}), ("c2", "keep", {"ref": message}), ("c3", "keep", {"ref": "x"})
+    )
+    async with chat_with_capabilities(memory, ScriptedModel(calls, text_answer("done")), {"blob": {}}) as talk:
         await talk.say("mine")
-        first, second, third = contents(talk)
+        first, second, third = output_contents(talk)
         assert (canonical_json.parse_object(first)["error_code"], canonical_json.parse_object(third)["error_code"]) == (
             "execution",
             "execution",
@@ -195,31 +212,35 @@ async def test_a_tool_reads_blobs_that_its_unit_was_given_and_no_others(memory: 
 
 
 async def test_a_large_blob_is_read_in_parts(memory: MemoryStore) -> None:
-    async with site({"/big": answer(200, BIG)}) as web:
+    async with serving_site({"/big": http_response(200, BIG)}) as web:
         asked = {"url": f"http://127.0.0.1:{web.port}/big", "method": "GET"}
         grants = {"http.out": HTTP, "blob": {}}
-        calls = called(("c1", "look", asked)), called(("c2", "size", {"ref": ref_of(BIG)})), said("done")
-        async with reaching(memory, Script(*calls), grants) as talk:
+        calls = (
+            call_answer(("c1", "look", asked)),
+            call_answer(("c2", "size", {"ref": ref_of(BIG)})),
+            text_answer("done"),
+        )
+        async with chat_with_capabilities(memory, ScriptedModel(*calls), grants) as talk:
             await talk.say("go")
-            assert ref_of(BIG) in contents(talk)[1]
+            assert ref_of(BIG) in output_contents(talk)[1]
             kinds = [r.body["kind"] for r in talk.host.records(MAIN) if r.kind == "intent"]
             assert kinds.count("blob.get") == 1 + len(BIG) // (1 << 16)
 
 
 async def test_a_tool_waits_for_a_time(memory: MemoryStore) -> None:
-    model = Script(called(("c1", "wait", {"seconds": 0})), said("done"))
-    async with reaching(memory, model, {"timer": {}}) as talk:
+    model = ScriptedModel(call_answer(("c1", "wait", {"seconds": 0})), text_answer("done"))
+    async with chat_with_capabilities(memory, model, {"timer": {}}) as talk:
         await talk.say("go")
-        assert "True" in contents(talk)[0]
+        assert "True" in output_contents(talk)[0]
 
 
-async def parrot(asked: Asked, writer: asyncio.StreamWriter) -> None:
+async def echo_secret(asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
     """A server that says again what it was told, wherever it can, and sends to another place with it."""
     told = asked.headers.get("authorization", "nothing").removeprefix("Bearer ")
     if asked.target == "/page":
-        writer.write(answer(302, location=f"/told?{told}", x_told=told))
+        writer.write(http_response(302, location=f"/told?{told}", x_told=told))
     else:
-        writer.write(answer(200, f"{told} {told[:9]}".encode(), x_told=told, etag=f"W/{told}"))
+        writer.write(http_response(200, f"{told} {told[:9]}".encode(), x_told=told, etag=f"W/{told}"))
     await writer.drain()
 
 
@@ -239,16 +260,18 @@ async def test_a_server_that_says_the_secret_again_tells_nobody(
 
     caplog.set_level(logging.DEBUG, "demiurge")
     tools = [Tool.wrap(follow, name="fetch", effect=ToolEffect.READ_ONLY)]
-    async with site({"/page": parrot, "/told": parrot}) as web:
-        model = Script(called(("c1", "fetch", {"url": f"http://127.0.0.1:{web.port}/page"})), said("done"))
-        async with reaching(memory, model, {"http.out": HTTP, "blob": {}}, tools) as talk:
+    async with serving_site({"/page": echo_secret, "/told": echo_secret}) as web:
+        model = ScriptedModel(
+            call_answer(("c1", "fetch", {"url": f"http://127.0.0.1:{web.port}/page"})), text_answer("done")
+        )
+        async with chat_with_capabilities(memory, model, {"http.out": HTTP, "blob": {}}, tools) as talk:
             await talk.say("go")
             assert talk.turn["status"] == "done"
-            said_to_the_model = contents(talk)[0]
+            said_to_the_model = output_contents(talk)[0]
         assert [asked.headers["authorization"] for asked in web.asked] == [f"Bearer {CANARY}"] * 2
     assert "status=200" in said_to_the_model
     assert CANARY not in said_to_the_model + "".join(shown) + caplog.text
-    assert all(CANARY.encode() not in record.data for record in stored(memory))
+    assert all(CANARY.encode() not in record.data for record in stored_records(memory))
     assert all(CANARY.encode() not in memory.get_blob(ref) for ref in memory.iter_blobs())
 
 
@@ -272,9 +295,11 @@ async def test_a_task_that_outlives_its_call_can_not_use_capabilities(memory: Me
         return "left"
 
     tools = [Tool.wrap(leave, name="fetch")]
-    async with site({"/page": answer(200, b"hello")}) as web:
-        model = Script(called(("c1", "fetch", {"url": f"http://127.0.0.1:{web.port}/page"})), said("done"))
-        async with reaching(memory, model, {"http.out": HTTP, "blob": {}, "timer": {}}, tools) as talk:
+    async with serving_site({"/page": http_response(200, b"hello")}) as web:
+        model = ScriptedModel(
+            call_answer(("c1", "fetch", {"url": f"http://127.0.0.1:{web.port}/page"})), text_answer("done")
+        )
+        async with chat_with_capabilities(memory, model, {"http.out": HTTP, "blob": {}, "timer": {}}, tools) as talk:
             await talk.say("go")
             over.set()
             answers = await left[0]
@@ -303,23 +328,26 @@ async def renew(url: str, alias: str, value: str, *, context: ToolContext) -> st
     return ", ".join(f"{name.alias}@{name.version}" for name in names)
 
 
-def renewing(web: Any, **given: str) -> Script:
+def model_of_renewal(web: Any, **given: str) -> ScriptedModel:
     asked = {"url": f"http://127.0.0.1:{web.port}/page", "alias": "web/kept", "value": "token", **given}
-    return Script(called(("c1", "keep", asked)), said("done"))
+    return ScriptedModel(call_answer(("c1", "keep", asked)), text_answer("done"))
 
 
 async def test_a_tool_keeps_values_that_nothing_records(memory: MemoryStore, tmp_path: Path) -> None:
     vault, tools = vault_at(tmp_path), [Tool.wrap(renew, name="keep")]
-    async with site({"/page": answer(200)}) as web, reaching(memory, renewing(web), VAULT, tools, vault) as talk:
+    async with (
+        serving_site({"/page": http_response(200)}) as web,
+        chat_with_capabilities(memory, model_of_renewal(web), VAULT, tools, vault) as talk,
+    ):
         await talk.say("go")
-        assert "web/kept@1, web/kept@2" in contents(talk)[0]
+        assert "web/kept@1, web/kept@2" in output_contents(talk)[0]
         values = [value_of(vault, version, "web/kept") for version in (1, 2)]
         assert values[0] == TOKEN
         assert [asked.headers["x-key"] for asked in web.asked] == values
         kinds = [record.body["kind"] for record in talk.host.records(MAIN) if record.kind == "intent"]
         assert kinds[2:4] == ["vault.put", "vault.rotate"]
     kept = [row.data for row in memory.read_all()] + [memory.get_blob(ref) for ref in memory.iter_blobs()]
-    assert found([value or "" for value in values], *kept) == []
+    assert find_values([value or "" for value in values], *kept) == []
     assert verify(memory).ok
 
 
@@ -344,16 +372,22 @@ async def test_a_value_that_may_not_be_kept_is_not(
     code: str,
 ) -> None:
     vault, tools = vault_at(tmp_path), [Tool.wrap(renew, name="keep", effect=effect)]
-    async with site({}) as web, reaching(memory, renewing(web, **given), grants, tools, vault) as talk:
+    async with (
+        serving_site({}) as web,
+        chat_with_capabilities(memory, model_of_renewal(web, **given), grants, tools, vault) as talk,
+    ):
         await talk.say("go")
-        assert refusals(talk) == [code]
+        assert refusal_codes(talk) == [code]
     assert vault.names() == []
 
 
 async def test_a_handler_that_is_run_again_would_ask_for_the_same(memory: MemoryStore, tmp_path: Path) -> None:
     """Its requests are recorded with their digest: a value that were sealed anew would be another request."""
     vault, tools = vault_at(tmp_path), [Tool.wrap(renew, name="keep")]
-    async with site({"/page": answer(200)}) as web, reaching(memory, renewing(web), VAULT, tools, vault) as talk:
+    async with (
+        serving_site({"/page": http_response(200)}) as web,
+        chat_with_capabilities(memory, model_of_renewal(web), VAULT, tools, vault) as talk,
+    ):
         await talk.say("go")
         intents = [record.body for record in talk.host.records(MAIN) if record.kind == "intent"]
     [call] = [intent["id"] for intent in intents if intent["kind"] == "tool.call"]

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.canaries.search import found, quoted
+from tests.canaries.search import find_values, spellings_of
 from tests.world.small_world import (
     MAIN,
     START_NS,
-    Script,
-    Talk,
-    called,
+    ChatClient,
+    ScriptedModel,
+    call_answer,
     chat_manifest,
-    dies_before,
-    said,
-    stored,
-    talking,
+    chat_world,
+    stop_before_effect,
+    stored_records,
+    text_answer,
 )
 
 from demiurge.bootstrap.secrets import open_vault
@@ -80,26 +80,32 @@ class Tracker:
         return Tool.wrap(my_issues, name="my_issues", effect=effect, requires_connection=True, **more)
 
 
-def asks(count: int = 1) -> Script:
-    return Script(*(answer for n in range(count) for answer in (called((f"c{n}", "my_issues", {})), said("done"))))
+def model_of_calls(count: int = 1) -> ScriptedModel:
+    return ScriptedModel(
+        *(answer for n in range(count) for answer in (call_answer((f"c{n}", "my_issues", {})), text_answer("done")))
+    )
 
 
-async def add(talk: Talk, credentials: ConnectionCredentials, caller: Caller = USER, **over: Any) -> None:
+async def add_connection(
+    talk: ChatClient, credentials: ConnectionCredentials, caller: Caller = USER, **over: Any
+) -> None:
     added = {**ADDED, **over}
     credentials.put(added["connection_id"], added, Credentials(TOKEN), SystemEntropy())
     await talk.host.submit("sys/ConnectionAdd@1", added, caller=caller)
 
 
-async def choose(talk: Talk, connection_id: str | None = "c-1", tool: str | None = None, caller: Caller = USER) -> None:
+async def choose_connection(
+    talk: ChatClient, connection_id: str | None = "c-1", tool: str | None = None, caller: Caller = USER
+) -> None:
     chosen = {"unit": str(MAIN), "tool": tool, "connection_id": connection_id}
     await talk.host.submit("sys/ConnectionChoose@1", chosen, caller=caller)
 
 
-async def revoke(talk: Talk, connection_id: str = "c-1", caller: Caller = USER) -> None:
+async def revoke_connection(talk: ChatClient, connection_id: str = "c-1", caller: Caller = USER) -> None:
     await talk.host.submit("sys/ConnectionRevoke@1", {"connection_id": connection_id, "reason": "lost"}, caller=caller)
 
 
-def answer(talk: Talk) -> Any:
+def last_output(talk: ChatClient) -> Any:
     """The last answer to a call: its code, or what the tool said."""
     content = talk.outputs()[-1]["content"]
     try:
@@ -112,11 +118,11 @@ async def test_a_call_uses_the_connection_that_is_chosen_for_its_chat(
     memory: MemoryStore, credentials: ConnectionCredentials
 ) -> None:
     tracker = Tracker()
-    async with talking(memory, asks(), [tracker.tool()], credentials=credentials) as talk:
-        await add(talk, credentials)
-        await choose(talk)
+    async with chat_world(memory, model_of_calls(), [tracker.tool()], credentials=credentials) as talk:
+        await add_connection(talk, credentials)
+        await choose_connection(talk)
         await talk.say("go")
-        assert "The door squeaks." in answer(talk)
+        assert "The door squeaks." in last_output(talk)
         [receipt] = talk.receipts("tool.call")
         used = receipt["connection"]
         assert {name: used[name] for name in ("id", "provider", "lent")} == {
@@ -128,13 +134,13 @@ async def test_a_call_uses_the_connection_that_is_chosen_for_its_chat(
         assert used["grants"] == {"tools": None, "expires_at_ms": None}
         assert [read["unit"] for read in used["read"]] == [f"{CHOICE}/{MAIN}", f"{CONNECTION}/c-1"]
         [asked] = [record for record in talk.records("event") if record.body["value"].get("$tag") == "UserMessage"]
-        lines = [line.says for line in trace(lineage(stored(memory), (asked.unit, asked.unit_seq)))]
+        lines = [line.says for line in trace(lineage(stored_records(memory), (asked.unit, asked.unit_seq)))]
         assert "with connection c-1 (tracker)" in lines
         assert verify(memory).problem is None
         assert [state.unit for state in talk.host.replay()]
     assert tracker.seen == [TOKEN]
-    assert found([TOKEN], *(record.data for record in stored(memory))) == []
-    assert found([TOKEN], *(memory.get_blob(ref) for ref in memory.iter_blobs())) == []
+    assert find_values([TOKEN], *(record.data for record in stored_records(memory))) == []
+    assert find_values([TOKEN], *(memory.get_blob(ref) for ref in memory.iter_blobs())) == []
 
 
 @pytest.mark.parametrize(
@@ -152,11 +158,11 @@ async def test_a_connection_works_only_for_its_tool_and_tenant_and_before_its_ex
     memory: MemoryStore, credentials: ConnectionCredentials, over: dict[str, Any], tool: str | None, code: str | None
 ) -> None:
     tracker = Tracker()
-    async with talking(memory, asks(), [tracker.tool()], credentials=credentials) as talk:
-        await add(talk, credentials, **over)
-        await choose(talk, tool=tool)
+    async with chat_world(memory, model_of_calls(), [tracker.tool()], credentials=credentials) as talk:
+        await add_connection(talk, credentials, **over)
+        await choose_connection(talk, tool=tool)
         await talk.say("go")
-        assert answer(talk) == code or (code is None and "The door squeaks." in answer(talk))
+        assert last_output(talk) == code or (code is None and "The door squeaks." in last_output(talk))
     assert tracker.seen == ([] if code else [TOKEN])
 
 
@@ -164,15 +170,15 @@ async def test_without_a_choice_no_connection_is_taken_even_if_there_is_only_one
     memory: MemoryStore, credentials: ConnectionCredentials
 ) -> None:
     tracker = Tracker()
-    async with talking(memory, asks(2), [tracker.tool()], credentials=credentials) as talk:
-        await add(talk, credentials)
+    async with chat_world(memory, model_of_calls(2), [tracker.tool()], credentials=credentials) as talk:
+        await add_connection(talk, credentials)
         await talk.say("go")
-        assert answer(talk) == "connection_unavailable"
+        assert last_output(talk) == "connection_unavailable"
         assert "connection" not in talk.receipts("tool.call")[0]
-        await choose(talk)
-        await choose(talk, None)
+        await choose_connection(talk)
+        await choose_connection(talk, None)
         await talk.say("go")
-        assert answer(talk) == "connection_unavailable"
+        assert last_output(talk) == "connection_unavailable"
     assert tracker.seen == []
 
 
@@ -180,10 +186,10 @@ async def test_a_choice_for_one_tool_goes_before_the_one_for_all(
     memory: MemoryStore, credentials: ConnectionCredentials
 ) -> None:
     tracker = Tracker()
-    async with talking(memory, asks(), [tracker.tool()], credentials=credentials) as talk:
-        await choose(talk, "made-up")
-        await add(talk, credentials)
-        await choose(talk, tool="my_issues")
+    async with chat_world(memory, model_of_calls(), [tracker.tool()], credentials=credentials) as talk:
+        await choose_connection(talk, "made-up")
+        await add_connection(talk, credentials)
+        await choose_connection(talk, tool="my_issues")
         await talk.say("go")
     assert tracker.seen == [TOKEN]
 
@@ -199,11 +205,13 @@ async def test_the_manifests_grant_has_to_allow_it_too(
     params = {"tools": ["my_issues", "other"], "connections": connections}
     grants = {"cap_tool": {"cap": "sys/tool@2", "params": params}}
     manifest = chat_manifest([tracker.tool()], grants=grants)
-    async with talking(memory, asks(), [tracker.tool()], manifest=manifest, credentials=credentials) as talk:
-        await add(talk, credentials, tools=["my_issues", "third"])
-        await choose(talk)
+    async with chat_world(
+        memory, model_of_calls(), [tracker.tool()], manifest=manifest, credentials=credentials
+    ) as talk:
+        await add_connection(talk, credentials, tools=["my_issues", "third"])
+        await choose_connection(talk)
         await talk.say("go")
-        assert answer(talk) == code or (code is None and "The door squeaks." in answer(talk))
+        assert last_output(talk) == code or (code is None and "The door squeaks." in last_output(talk))
         [receipt] = talk.receipts("tool.call")
         assert receipt["connection"]["grants"]["tools"] == ["my_issues"]
         assert receipt["connection"]["lent"] is (code is None)
@@ -214,13 +222,13 @@ async def test_a_revoked_connection_is_refused_before_anything_runs(
     memory: MemoryStore, credentials: ConnectionCredentials
 ) -> None:
     tracker = Tracker()
-    async with talking(memory, asks(), [tracker.tool()], credentials=credentials) as talk:
-        await add(talk, credentials)
-        await choose(talk)
-        await revoke(talk)
-        await revoke(talk)
+    async with chat_world(memory, model_of_calls(), [tracker.tool()], credentials=credentials) as talk:
+        await add_connection(talk, credentials)
+        await choose_connection(talk)
+        await revoke_connection(talk)
+        await revoke_connection(talk)
         await talk.say("go")
-        assert answer(talk) == "connection_unavailable"
+        assert last_output(talk) == "connection_unavailable"
         state = talk.host.state(Unit(CONNECTION, "c-1")).cell
         assert state is not None
         assert (state["revoked"]["by"], state["revoked"]["reason"]) == ("user", "lost")
@@ -230,7 +238,7 @@ async def test_a_revoked_connection_is_refused_before_anything_runs(
 ASKS = ToolPolicy(allowed_tools=("my_issues",), require_approval_for_tools=("my_issues",))
 
 
-async def approve(talk: Talk) -> None:
+async def approve_call(talk: ChatClient) -> None:
     [(_, intent)] = talk.host.approvals()
     await talk.host.decide(intent.id, approve=True, reason="ok", caller=USER)
     await talk.host.settle()
@@ -241,13 +249,13 @@ async def test_a_revocation_counts_while_a_person_is_asked(
 ) -> None:
     tracker = Tracker()
     tool = tracker.tool(ToolEffect.STATE_CHANGE)
-    async with talking(memory, asks(), [tool], policy=ASKS, credentials=credentials) as talk:
-        await add(talk, credentials)
-        await choose(talk)
+    async with chat_world(memory, model_of_calls(), [tool], policy=ASKS, credentials=credentials) as talk:
+        await add_connection(talk, credentials)
+        await choose_connection(talk)
         await talk.say("go")
-        await revoke(talk)
-        await approve(talk)
-        assert answer(talk) == "connection_unavailable"
+        await revoke_connection(talk)
+        await approve_call(talk)
+        assert last_output(talk) == "connection_unavailable"
     assert tracker.seen == []
 
 
@@ -256,16 +264,16 @@ async def test_an_approval_is_for_the_connection_that_was_chosen_when_it_was_ask
 ) -> None:
     tracker = Tracker()
     tool = tracker.tool(ToolEffect.STATE_CHANGE)
-    async with talking(memory, asks(2), [tool], policy=ASKS, credentials=credentials) as talk:
-        await add(talk, credentials)
-        await add(talk, credentials, connection_id="c-2")
-        await choose(talk)
+    async with chat_world(memory, model_of_calls(2), [tool], policy=ASKS, credentials=credentials) as talk:
+        await add_connection(talk, credentials)
+        await add_connection(talk, credentials, connection_id="c-2")
+        await choose_connection(talk)
         await talk.say("go")
-        await choose(talk, "c-2")
-        await approve(talk)
-        assert (answer(talk), tracker.seen) == ("approval_expired", [])
+        await choose_connection(talk, "c-2")
+        await approve_call(talk)
+        assert (last_output(talk), tracker.seen) == ("approval_expired", [])
         await talk.say("go")
-        await approve(talk)
+        await approve_call(talk)
     assert tracker.seen == [TOKEN]
 
 
@@ -273,29 +281,29 @@ async def test_nobody_is_asked_about_a_call_that_has_no_connection(
     memory: MemoryStore, credentials: ConnectionCredentials
 ) -> None:
     tool = Tracker().tool(ToolEffect.STATE_CHANGE)
-    async with talking(memory, asks(), [tool], policy=ASKS, credentials=credentials) as talk:
-        await add(talk, credentials)
-        await choose(talk)
-        await revoke(talk)
+    async with chat_world(memory, model_of_calls(), [tool], policy=ASKS, credentials=credentials) as talk:
+        await add_connection(talk, credentials)
+        await choose_connection(talk)
+        await revoke_connection(talk)
         await talk.say("go")
         assert talk.host.approvals() == []
-        assert answer(talk) == "connection_unavailable"
+        assert last_output(talk) == "connection_unavailable"
 
 
 async def test_only_a_user_adds_revokes_and_chooses(memory: MemoryStore, credentials: ConnectionCredentials) -> None:
     tracker = Tracker()
-    async with talking(memory, asks(2), [tracker.tool()], credentials=credentials) as talk:
-        await add(talk, credentials, caller=GONE)
+    async with chat_world(memory, model_of_calls(2), [tracker.tool()], credentials=credentials) as talk:
+        await add_connection(talk, credentials, caller=GONE)
         assert talk.host.state(Unit(CONNECTION, "c-1")).cell is None
-        await add(talk, credentials)
-        await choose(talk, caller=GONE)
+        await add_connection(talk, credentials)
+        await choose_connection(talk, caller=GONE)
         await talk.say("go")
-        assert answer(talk) == "connection_unavailable"
-        await choose(talk)
-        await revoke(talk, caller=GONE)
-        await choose(talk, None, caller=GONE)
+        assert last_output(talk) == "connection_unavailable"
+        await choose_connection(talk)
+        await revoke_connection(talk, caller=GONE)
+        await choose_connection(talk, None, caller=GONE)
         await talk.say("go")
-        refused = [record.body["value"]["code"] for record in stored(memory) if is_refusal(record)]
+        refused = [record.body["value"]["code"] for record in stored_records(memory) if is_refusal(record)]
         assert refused == ["not_allowed"] * 4
     assert tracker.seen == [TOKEN]
 
@@ -307,14 +315,14 @@ def is_refusal(record: Record) -> bool:
 async def test_a_connection_is_added_once_and_one_that_is_not_there_is_not_revoked(
     memory: MemoryStore, credentials: ConnectionCredentials
 ) -> None:
-    async with talking(memory, asks(), credentials=credentials) as talk:
-        await revoke(talk)
-        await add(talk, credentials)
-        await add(talk, credentials, provider="mail")
+    async with chat_world(memory, model_of_calls(), credentials=credentials) as talk:
+        await revoke_connection(talk)
+        await add_connection(talk, credentials)
+        await add_connection(talk, credentials, provider="mail")
         state = talk.host.state(Unit(CONNECTION, "c-1")).cell
         assert state is not None
         assert state["provider"] == "tracker"
-        refused = [record.body["value"]["code"] for record in stored(memory) if is_refusal(record)]
+        refused = [record.body["value"]["code"] for record in stored_records(memory) if is_refusal(record)]
         assert refused == ["connection_not_found", "exists"]
 
 
@@ -330,8 +338,8 @@ async def test_credentials_open_for_their_own_connection_alone(
         used = ConnectionCredentials(vault, "world_2")
     if how == "no vault":
         used = ConnectionCredentials(None, memory.world_id)
-    async with talking(memory, asks(), [tracker.tool()], credentials=used) as talk:
-        await add(talk, credentials)
+    async with chat_world(memory, model_of_calls(), [tracker.tool()], credentials=used) as talk:
+        await add_connection(talk, credentials)
         if how == "other terms":
             credentials.put("c-1", {**ADDED, "tools": ["other"]}, Credentials(TOKEN), SystemEntropy())
         if how == "taken out":
@@ -340,9 +348,9 @@ async def test_credentials_open_for_their_own_connection_alone(
         if how == "no credentials in it":
             alias = f"connection/{memory.world_id}/c-1"
             vault.put(alias, 1, Credentials(TOKEN).pack(), SystemEntropy())
-        await choose(talk)
+        await choose_connection(talk)
         await talk.say("go")
-        assert answer(talk) == "connection_unavailable"
+        assert last_output(talk) == "connection_unavailable"
         assert talk.receipts("tool.call")[0]["connection"]["lent"] is False
     assert tracker.seen == []
 
@@ -372,7 +380,7 @@ async def through_a_request(context: ToolContext, token: str) -> str:
 
 
 async def through_the_answer(_context: ToolContext, token: str) -> str:
-    return json.dumps(quoted(token))
+    return json.dumps(spellings_of(token))
 
 
 async def through_an_error(_context: ToolContext, token: str) -> str:
@@ -393,14 +401,14 @@ async def test_a_tool_can_not_put_what_it_is_lent_into_the_world(
         return told
 
     tool = Tool.wrap(my_issues, name="my_issues", effect=ToolEffect.STATE_CHANGE, requires_connection=True)
-    async with talking(memory, asks(), [tool], credentials=credentials) as talk:
-        await add(talk, credentials)
-        await choose(talk)
+    async with chat_world(memory, model_of_calls(), [tool], credentials=credentials) as talk:
+        await add_connection(talk, credentials)
+        await choose_connection(talk)
         await talk.say("go")
         assert talk.receipts("tool.call")[0]["connection"]["lent"] is True
-    assert found([TOKEN], *(record.data for record in stored(memory))) == []
-    assert found([TOKEN], *(memory.get_blob(ref) for ref in memory.iter_blobs())) == []
-    assert found([TOKEN], caplog.text) == []
+    assert find_values([TOKEN], *(record.data for record in stored_records(memory))) == []
+    assert find_values([TOKEN], *(memory.get_blob(ref) for ref in memory.iter_blobs())) == []
+    assert find_values([TOKEN], caplog.text) == []
 
 
 async def test_a_secret_of_a_manifest_can_not_be_the_credentials_of_a_connection(
@@ -432,13 +440,13 @@ async def test_a_call_that_was_cut_off_and_lost_its_connection_has_an_unknown_ou
         idempotency=IdempotencyConfig(),
         reconcile=look,
     )
-    async with talking(memory, asks(), [tool], credentials=credentials) as talk:
-        await add(talk, credentials)
-        await choose(talk)
-        dies_before(talk.host, "tool.call", attempted_in=memory)
+    async with chat_world(memory, model_of_calls(), [tool], credentials=credentials) as talk:
+        await add_connection(talk, credentials)
+        await choose_connection(talk)
+        stop_before_effect(talk.host, "tool.call", attempted_in=memory)
         await talk.say("go")
-        await revoke(talk)
-    async with talking(memory, Script(said("done")), [tool], credentials=credentials) as talk:
+        await revoke_connection(talk)
+    async with chat_world(memory, ScriptedModel(text_answer("done")), [tool], credentials=credentials) as talk:
         await talk.host.settle()
-        assert answer(talk) == "unknown_outcome"
+        assert last_output(talk) == "unknown_outcome"
     assert tracker.seen == []

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from tests.world.effects.certificates import certificate
-from tests.world.effects.effect_asker import Asker, asking, asking_manifest, interrupted
-from tests.world.effects.servers import Asked, answer, site
+from tests.world.effects.effect_asker import Asker, asking_manifest, effect_asker, interrupt_effect
+from tests.world.effects.servers import SeenRequest, http_response, serving_site
 from tests.world.small_world import SECOND, START_NS, A
 
 from demiurge.stores import MemoryStore, Store
@@ -61,8 +61,8 @@ def body(asker: Asker, payload: Mapping[str, Any]) -> bytes:
 
 
 async def test_a_request_and_its_receipt(store: Store) -> None:
-    found = answer(200, b"hello", content_type="text/plain", set_cookie="session=1")
-    async with site({"/a": found}) as there, asking(store, [adapter()], {"http.out": LOOPBACK}) as asker:
+    found = http_response(200, b"hello", content_type="text/plain", set_cookie="session=1")
+    async with serving_site({"/a": found}) as there, effect_asker(store, [adapter()], {"http.out": LOOPBACK}) as asker:
         url = f"http://127.0.0.1:{there.port}/a?b=c#d"
         payload = await asker.payload("http.request", method="get", url=url, headers={"X-Mine": literal("yes")})
         assert body(asker, payload) == b"hello"
@@ -90,7 +90,10 @@ async def test_a_request_and_its_receipt(store: Store) -> None:
 
 
 async def test_a_body_is_sent_by_its_address_and_only_if_the_unit_was_given_it(memory: MemoryStore) -> None:
-    async with site({"/": answer(201)}) as there, asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
+    async with (
+        serving_site({"/": http_response(201)}) as there,
+        effect_asker(memory, [adapter()], {"http.out": LOOPBACK}) as asker,
+    ):
         url = f"http://127.0.0.1:{there.port}"
         ref = await asker.give(b"posted")
         payload = await asker.payload("http.request", method="POST", url=url, body_ref=ref)
@@ -102,21 +105,24 @@ async def test_a_body_is_sent_by_its_address_and_only_if_the_unit_was_given_it(m
 
 @pytest.mark.parametrize("status", [400, 404, 500, 304, 204])
 async def test_every_http_status_of_a_server_is_a_result(memory: MemoryStore, status: int) -> None:
-    async with site({"/": answer(status)}) as there, asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
+    async with (
+        serving_site({"/": http_response(status)}) as there,
+        effect_asker(memory, [adapter()], {"http.out": LOOPBACK}) as asker,
+    ):
         payload = await asker.payload("http.request", method="GET", url=f"http://127.0.0.1:{there.port}")
         assert payload["status"] == status
 
 
 async def test_the_answer_to_a_head_has_no_body_and_keeps_its_headers(memory: MemoryStore) -> None:
     found = b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\ncontent-encoding: gzip\r\n\r\n"
-    async with site({"/": found}) as there, asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
+    async with serving_site({"/": found}) as there, effect_asker(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
         payload = await asker.payload("http.request", method="HEAD", url=f"http://127.0.0.1:{there.port}")
         assert (payload["headers"]["content-length"], payload["size"]) == ("99", 0)
 
 
 @pytest.mark.parametrize("target", ["/a/../b", "/a/./b?c=../d", "/%7Ea/%2e", "//a", "/a;b,c|d{e}'\"", "/?"])
 async def test_the_very_path_that_was_checked_is_sent(memory: MemoryStore, target: str) -> None:
-    async with site({}) as there, asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
+    async with serving_site({}) as there, effect_asker(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
         await asker.payload("http.request", method="GET", url=f"http://127.0.0.1:{there.port}{target}")
         assert [asked.target for asked in there.asked] == [target]
 
@@ -125,11 +131,13 @@ async def test_the_very_path_that_was_checked_is_sent(memory: MemoryStore, targe
 
 
 async def test_a_secret_is_sent_and_never_stored(memory: MemoryStore) -> None:
-    async def echo(asked: Asked, writer: Any) -> None:
-        writer.write(answer(200, f"you said {asked.headers['authorization']}".encode(), x_echo=asked.headers["x-key"]))
+    async def echo(asked: SeenRequest, writer: Any) -> None:
+        writer.write(
+            http_response(200, f"you said {asked.headers['authorization']}".encode(), x_echo=asked.headers["x-key"])
+        )
 
     manifest = asking_manifest({"http.out": {**LOOPBACK, "secrets": ["web/robot@1"]}}, [SECRET_DEFINITION])
-    async with site({"/": echo}) as there, asking(memory, [adapter()], {}, manifest=manifest) as asker:
+    async with serving_site({"/": echo}) as there, effect_asker(memory, [adapter()], {}, manifest=manifest) as asker:
         url = f"http://127.0.0.1:{there.port}"
         headers = {"authorization": ROBOT, "x-key": ROBOT}
         payload = await asker.payload("http.request", method="GET", url=url, headers=headers)
@@ -151,14 +159,14 @@ async def test_a_secret_is_sent_and_never_stored(memory: MemoryStore) -> None:
     ],
 )
 async def test_a_secret_is_named_and_granted(memory: MemoryStore, headers: Any, code: str) -> None:
-    async with asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
+    async with effect_asker(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
         result = await asker.ask("http.request", method="GET", url="http://127.0.0.1:1", headers=headers)
         assert (result["status"], result["payload"]["code"]) == ("denied", code)
 
 
 async def test_a_secret_that_is_not_there_is_said_and_nothing_is_sent(memory: MemoryStore) -> None:
     grants = {"http.out": {**LOOPBACK, "secrets": ["web/robot@1"]}}
-    async with site({"/": answer(200)}) as there, asking(memory, [adapter()], grants) as asker:
+    async with serving_site({"/": http_response(200)}) as there, effect_asker(memory, [adapter()], grants) as asker:
         url = f"http://127.0.0.1:{there.port}"
         assert await asker.code("http.request", method="GET", url=url, headers={"x": ROBOT}) == "secret_unavailable"
         assert there.asked == []
@@ -203,7 +211,7 @@ async def test_a_secret_that_is_not_there_is_said_and_nothing_is_sent(memory: Me
 )
 async def test_a_name_that_leads_inside_is_refused(memory: MemoryStore, address: str, kind: str) -> None:
     resolver, names = leading_to([address])
-    async with asking(memory, [adapter(resolve=resolver)], {"http.out": {}}) as asker:
+    async with effect_asker(memory, [adapter(resolve=resolver)], {"http.out": {}}) as asker:
         result = await asker.ask("http.request", method="GET", url="http://inside.example/")
         assert result["payload"] == {
             "code": "address_refused",
@@ -227,7 +235,7 @@ async def test_a_name_that_leads_inside_is_refused(memory: MemoryStore, address:
 )
 async def test_an_address_inside_is_refused_however_it_is_written(memory: MemoryStore, url: str) -> None:
     resolver, names = leading_to(["93.184.216.34"])
-    async with asking(memory, [adapter(resolve=resolver)], {"http.out": {}}) as asker:
+    async with effect_asker(memory, [adapter(resolve=resolver)], {"http.out": {}}) as asker:
         assert await asker.code("http.request", method="GET", url=url) == "address_refused"
         assert names == [], "an address is not looked up"
 
@@ -238,14 +246,17 @@ async def test_an_address_inside_is_refused_however_it_is_written(memory: Memory
 async def test_a_wrapped_address_needs_both_its_wrapping_and_itself_granted(
     memory: MemoryStore, granted: list[str]
 ) -> None:
-    async with asking(memory, [adapter()], {"http.out": {"internal_networks": granted}}) as asker:
+    async with effect_asker(memory, [adapter()], {"http.out": {"internal_networks": granted}}) as asker:
         for url in ("http://[::ffff:127.0.0.1]:1/", "http://[64:ff9b::7f00:1]:1/"):
             assert await asker.code("http.request", method="GET", url=url) == "address_refused"
 
 
 async def test_a_wrapped_address_that_is_granted_both_ways_is_connected_to(memory: MemoryStore) -> None:
     grant = {"internal_networks": ["::ffff:0:0/96", "127.0.0.0/8"]}
-    async with site({"/": answer(200)}) as there, asking(memory, [adapter()], {"http.out": grant}) as asker:
+    async with (
+        serving_site({"/": http_response(200)}) as there,
+        effect_asker(memory, [adapter()], {"http.out": grant}) as asker,
+    ):
         url = f"http://[::ffff:127.0.0.1]:{there.port}/"
         assert (await asker.payload("http.request", method="GET", url=url))["status"] == 200
 
@@ -254,9 +265,11 @@ async def test_a_name_is_resolved_once_and_what_was_checked_is_connected_to(memo
     """A name that leads elsewhere at the second look (DNS rebinding) is not looked at twice."""
     resolver, names = leading_to(["127.0.0.2"], ["127.0.0.1"])
     async with (
-        site({"/": answer(200, b"checked")}, host="127.0.0.2") as checked,
-        site({"/": answer(200, b"inside")}, host="127.0.0.1", port=checked.port) as inside,
-        asking(memory, [adapter(resolve=resolver)], {"http.out": {"internal_networks": ["127.0.0.2/32"]}}) as asker,
+        serving_site({"/": http_response(200, b"checked")}, host="127.0.0.2") as checked,
+        serving_site({"/": http_response(200, b"inside")}, host="127.0.0.1", port=checked.port) as inside,
+        effect_asker(
+            memory, [adapter(resolve=resolver)], {"http.out": {"internal_networks": ["127.0.0.2/32"]}}
+        ) as asker,
     ):
         url = f"http://Rebound.Example:{checked.port}/"
         assert body(asker, await asker.payload("http.request", method="GET", url=url)) == b"checked"
@@ -270,9 +283,9 @@ async def test_of_several_addresses_only_the_allowed_ones_are_tried(memory: Memo
     resolver, _ = leading_to(["127.0.0.1", "127.0.0.3", "127.0.0.2"])
     grant = {"internal_networks": ["127.0.0.2/31"]}
     async with (
-        site({"/": answer(200, b"second")}, host="127.0.0.2") as allowed,
-        site({"/": answer(200)}, host="127.0.0.1", port=allowed.port) as inside,
-        asking(memory, [adapter(resolve=resolver)], {"http.out": grant}) as asker,
+        serving_site({"/": http_response(200, b"second")}, host="127.0.0.2") as allowed,
+        serving_site({"/": http_response(200)}, host="127.0.0.1", port=allowed.port) as inside,
+        effect_asker(memory, [adapter(resolve=resolver)], {"http.out": grant}) as asker,
     ):
         url = f"http://many.example:{allowed.port}/"
         assert body(asker, await asker.payload("http.request", method="GET", url=url)) == b"second"
@@ -283,9 +296,9 @@ async def test_a_value_that_cannot_be_resolved_or_reached_says_so(memory: Memory
     async def lost(host: str, port: int) -> list[str]:
         raise OSError("no such name")
 
-    async with asking(memory, [adapter(resolve=lost)], {"http.out": LOOPBACK}) as asker:
+    async with effect_asker(memory, [adapter(resolve=lost)], {"http.out": LOOPBACK}) as asker:
         assert await asker.code("http.request", method="POST", url="http://lost.example") == "name_not_found"
-        async with site({}) as there:
+        async with serving_site({}) as there:
             port = there.port
         assert await asker.code("http.request", method="POST", url=f"http://127.0.0.1:{port}") == "connect_failed"
 
@@ -296,9 +309,9 @@ async def test_the_machine_s_own_resolver_names_addresses() -> None:
 
 async def test_no_proxy_of_the_environment_is_used(memory: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     async with (
-        site({"/": answer(200)}) as there,
-        site({}) as proxy,
-        asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker,
+        serving_site({"/": http_response(200)}) as there,
+        serving_site({}) as proxy,
+        effect_asker(memory, [adapter()], {"http.out": LOOPBACK}) as asker,
     ):
         for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
@@ -315,8 +328,8 @@ async def test_https_goes_to_the_address_and_proves_the_name(memory: MemoryStore
     told: list[str | None] = []
     server.sni_callback = lambda _socket, name, _context: told.append(name)
     async with (
-        site({"/": answer(200, b"proved")}, tls=server) as there,
-        asking(memory, [adapter(resolve=resolver, tls=trust)], {"http.out": LOOPBACK}) as asker,
+        serving_site({"/": http_response(200, b"proved")}, tls=server) as there,
+        effect_asker(memory, [adapter(resolve=resolver, tls=trust)], {"http.out": LOOPBACK}) as asker,
     ):
         url = f"https://proved.example:{there.port}/"
         assert body(asker, await asker.payload("http.request", method="GET", url=url)) == b"proved"
@@ -331,8 +344,8 @@ async def test_a_server_that_nobody_vouches_for_is_not_asked(memory: MemoryStore
     server, _ = certificate("proved.example", tmp_path)
     nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     async with (
-        site({"/": answer(200)}, tls=server) as there,
-        asking(memory, [adapter(resolve=resolver, tls=nobody)], {"http.out": LOOPBACK}) as asker,
+        serving_site({"/": http_response(200)}, tls=server) as there,
+        effect_asker(memory, [adapter(resolve=resolver, tls=nobody)], {"http.out": LOOPBACK}) as asker,
     ):
         url = f"https://proved.example:{there.port}/"
         assert await asker.code("http.request", method="GET", url=url) == "tls_failed"
@@ -343,11 +356,14 @@ async def test_a_server_that_nobody_vouches_for_is_not_asked(memory: MemoryStore
 
 
 def moved(status: int, to: str) -> bytes:
-    return answer(status, b"elsewhere", location=to)
+    return http_response(status, b"elsewhere", location=to)
 
 
 async def test_a_redirect_is_an_answer_unless_it_is_to_be_followed(memory: MemoryStore) -> None:
-    async with site({"/": moved(302, "/b")}) as there, asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
+    async with (
+        serving_site({"/": moved(302, "/b")}) as there,
+        effect_asker(memory, [adapter()], {"http.out": LOOPBACK}) as asker,
+    ):
         payload = await asker.payload("http.request", method="GET", url=f"http://127.0.0.1:{there.port}")
         assert (payload["status"], payload["headers"]["location"]) == (302, "/b")
         assert body(asker, payload) == b"elsewhere"
@@ -368,8 +384,8 @@ async def test_a_redirect_is_an_answer_unless_it_is_to_be_followed(memory: Memor
 async def test_a_redirect_keeps_the_method_and_the_body_as_its_status_says(
     memory: MemoryStore, status: int, method: str, then: str, sent: bytes
 ) -> None:
-    answers = {"/a": moved(status, "../b?c"), "/b": answer(200)}
-    async with site(answers) as there, asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
+    answers = {"/a": moved(status, "../b?c"), "/b": http_response(200)}
+    async with serving_site(answers) as there, effect_asker(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
         ref = await asker.give(b"body") if method != "HEAD" else None
         url = f"http://127.0.0.1:{there.port}/a"
         headers = {"content-type": literal("text/plain")}
@@ -385,9 +401,9 @@ async def test_a_redirect_keeps_the_method_and_the_body_as_its_status_says(
 async def test_nothing_that_says_who_asks_goes_to_another_origin(memory: MemoryStore) -> None:
     manifest = asking_manifest({"http.out": {**LOOPBACK, "secrets": ["web/robot@1"]}}, [SECRET_DEFINITION])
     async with (
-        site({"/": answer(200)}) as other,
-        site({"/": moved(302, f"http://127.0.0.1:{other.port}/"), "/same": moved(302, "/")}) as first,
-        asking(memory, [adapter()], {}, manifest=manifest) as asker,
+        serving_site({"/": http_response(200)}) as other,
+        serving_site({"/": moved(302, f"http://127.0.0.1:{other.port}/"), "/same": moved(302, "/")}) as first,
+        effect_asker(memory, [adapter()], {}, manifest=manifest) as asker,
     ):
         headers = {"authorization": ROBOT, "x-mine": literal("1"), "accept": literal("text/plain"), **KEY}
         url = f"http://127.0.0.1:{first.port}/same"
@@ -416,7 +432,7 @@ async def test_nothing_that_says_who_asks_goes_to_another_origin(memory: MemoryS
     ],
 )
 async def test_a_redirect_leads_only_where_a_first_request_may_go(memory: MemoryStore, location: str) -> None:
-    async with site({"/open/a": moved(302, location)}) as there:
+    async with serving_site({"/open/a": moved(302, location)}) as there:
         grant = {
             **LOOPBACK,
             "hosts": ["127.0.0.1"],
@@ -424,7 +440,7 @@ async def test_a_redirect_leads_only_where_a_first_request_may_go(memory: Memory
             "ports": [there.port],
             "schemes": ["http"],
         }
-        async with asking(memory, [adapter()], {"http.out": grant}) as asker:
+        async with effect_asker(memory, [adapter()], {"http.out": grant}) as asker:
             url = f"http://127.0.0.1:{there.port}/open/a"
             assert await asker.code("http.request", method="GET", url=url, max_redirects=5) == "redirect_refused"
             assert len(there.asked) == 1
@@ -433,8 +449,10 @@ async def test_a_redirect_leads_only_where_a_first_request_may_go(memory: Memory
 async def test_a_redirect_to_an_address_inside_is_refused(memory: MemoryStore) -> None:
     resolver, _ = leading_to(["127.0.0.2"], ["127.0.0.1"])
     async with (
-        site({"/": b""}, host="127.0.0.2") as first,
-        asking(memory, [adapter(resolve=resolver)], {"http.out": {"internal_networks": ["127.0.0.2/32"]}}) as asker,
+        serving_site({"/": b""}, host="127.0.0.2") as first,
+        effect_asker(
+            memory, [adapter(resolve=resolver)], {"http.out": {"internal_networks": ["127.0.0.2/32"]}}
+        ) as asker,
     ):
         url = f"http://a.example:{first.port}/"
         for location in (f"http://127.0.0.1:{first.port}/", f"http://b.example:{first.port}/"):
@@ -446,9 +464,9 @@ async def test_https_is_not_left_for_http(memory: MemoryStore, tmp_path: Path) -
     resolver, _ = leading_to(["127.0.0.1"])
     server, trust = certificate("proved.example", tmp_path)
     async with (
-        site({"/": answer(200)}) as plain,
-        site({"/": moved(302, f"http://proved.example:{plain.port}/")}, tls=server) as there,
-        asking(memory, [adapter(resolve=resolver, tls=trust)], {"http.out": LOOPBACK}) as asker,
+        serving_site({"/": http_response(200)}) as plain,
+        serving_site({"/": moved(302, f"http://proved.example:{plain.port}/")}, tls=server) as there,
+        effect_asker(memory, [adapter(resolve=resolver, tls=trust)], {"http.out": LOOPBACK}) as asker,
     ):
         url = f"https://proved.example:{there.port}/"
         assert await asker.code("http.request", method="GET", url=url, max_redirects=1) == "redirect_refused"
@@ -456,9 +474,9 @@ async def test_https_is_not_left_for_http(memory: MemoryStore, tmp_path: Path) -
 
 
 async def test_redirects_end(memory: MemoryStore) -> None:
-    async with site({"/": moved(302, "/")}) as there:
+    async with serving_site({"/": moved(302, "/")}) as there:
         url = f"http://127.0.0.1:{there.port}/"
-        async with asking(memory, [adapter()], {"http.out": {**LOOPBACK, "max_redirects": 3}}) as asker:
+        async with effect_asker(memory, [adapter()], {"http.out": {**LOOPBACK, "max_redirects": 3}}) as asker:
             assert await asker.code("http.request", method="GET", url=url, max_redirects=3) == "too_many_redirects"
             assert len(there.asked) == 4
             assert await asker.code("http.request", method="GET", url=url, max_redirects=4) == "redirects_exceeded"
@@ -469,8 +487,8 @@ async def test_redirects_end(memory: MemoryStore) -> None:
 
 async def ask_for(memory: MemoryStore, found: Any, limit: int = 1000, **grant: Any) -> Mapping[str, Any]:
     async with (
-        site({"/": found}) as there,
-        asking(memory, [adapter()], {"http.out": {**LOOPBACK, "max_body": limit, **grant}}) as asker,
+        serving_site({"/": found}) as there,
+        effect_asker(memory, [adapter()], {"http.out": {**LOOPBACK, "max_body": limit, **grant}}) as asker,
     ):
         result = await asker.ask("http.request", method="GET", url=f"http://127.0.0.1:{there.port}/", timeout_ms=20_000)
         if result["status"] == "ok":
@@ -484,7 +502,7 @@ gzipped = partial(gzip.compress, mtime=0)
 
 
 def packed(data: bytes, encoding: str = "gzip") -> bytes:
-    return answer(200, data, content_encoding=encoding)
+    return http_response(200, data, content_encoding=encoding)
 
 
 RAW = zlib.compressobj(wbits=-15)
@@ -494,7 +512,7 @@ BARE_DEFLATE = RAW.compress(b"hello") + RAW.flush()
 @pytest.mark.parametrize(
     ("found", "taken"),
     [
-        (answer(200, b"x" * 1000), b"x" * 1000),
+        (http_response(200, b"x" * 1000), b"x" * 1000),
         (packed(gzipped(b"x" * 1000)), b"x" * 1000),
         (packed(gzipped(b"x" * 500) * 2, "x-gzip"), b"x" * 1000),
         (packed(zlib.compress(b"hello"), "deflate"), b"hello"),
@@ -512,7 +530,7 @@ async def test_a_body_is_unpacked(memory: MemoryStore, found: bytes, taken: byte
 @pytest.mark.parametrize(
     ("found", "code"),
     [
-        (answer(200, b"x" * 1001), "response_too_large"),
+        (http_response(200, b"x" * 1001), "response_too_large"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n", "response_too_large"),
         (b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 1001, "response_too_large"),
         (packed(gzipped(b"x" * 1001)), "response_too_large"),
@@ -524,9 +542,9 @@ async def test_a_body_is_unpacked(memory: MemoryStore, found: bytes, taken: byte
         (packed(gzipped(b"hello") + b"rest"), "bad_encoding"),
         (packed(b"x", "br"), "bad_encoding"),
         (packed(gzipped(gzipped(b"x")), "gzip, gzip"), "bad_encoding"),
-        (answer(200, b"", **{f"x_{n}": "y" for n in range(101)}), "headers_too_large"),
-        (answer(200, b"", x="y" * 20_000), "headers_too_large"),
-        (answer(200, b"", x="y" * 200_000), "connection_broken"),
+        (http_response(200, b"", **{f"x_{n}": "y" for n in range(101)}), "headers_too_large"),
+        (http_response(200, b"", x="y" * 20_000), "headers_too_large"),
+        (http_response(200, b"", x="y" * 200_000), "connection_broken"),
         (b"not http at all\r\n\r\n", "connection_broken"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort", "connection_broken"),
         (b"", "connection_broken"),
@@ -542,7 +560,7 @@ async def test_a_response_that_is_too_large_or_malformed_is_refused(
 async def test_an_answer_without_end_is_cut_off_at_the_limit(memory: MemoryStore) -> None:
     sent = 0
 
-    async def endless(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def endless(_asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
         nonlocal sent
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n")
         bomb = gzipped(b"0" * 1_000_000)
@@ -556,7 +574,10 @@ async def test_an_answer_without_end_is_cut_off_at_the_limit(memory: MemoryStore
 
 
 async def test_a_body_to_send_is_limited_as_well(memory: MemoryStore) -> None:
-    async with site({}) as there, asking(memory, [adapter()], {"http.out": {**LOOPBACK, "max_body": 3}}) as asker:
+    async with (
+        serving_site({}) as there,
+        effect_asker(memory, [adapter()], {"http.out": {**LOOPBACK, "max_body": 3}}) as asker,
+    ):
         ref = await asker.give(b"four")
         url = f"http://127.0.0.1:{there.port}/"
         assert await asker.code("http.request", method="POST", url=url, body_ref=ref) == "body_too_large"
@@ -574,14 +595,14 @@ async def test_a_server_that_says_nothing_leaves_a_change_in_doubt(
     memory: MemoryStore, method: str, headers: Any, code: str
 ) -> None:
     answers: dict[str, Any] = {"/": slow_end}
-    async with site(answers) as there, asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
+    async with serving_site(answers) as there, effect_asker(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
         url = f"http://127.0.0.1:{there.port}/"
         found = await asker.code("http.request", method=method, url=url, headers=headers, timeout_ms=1000)
         assert found == code
         assert len(there.asked) == 1
 
 
-async def slow_end(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+async def slow_end(_asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
     """Begins an answer and never ends it, until the other side hangs up."""
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n")
     await writer.drain()
@@ -595,7 +616,7 @@ async def slow_end(_asked: Asked, writer: asyncio.StreamWriter) -> None:
 async def test_a_connection_that_breaks_leaves_a_change_in_doubt(
     memory: MemoryStore, method: str, headers: Any, code: str
 ) -> None:
-    async with site({"/": b""}) as there, asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
+    async with serving_site({"/": b""}) as there, effect_asker(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
         url = f"http://127.0.0.1:{there.port}/"
         assert await asker.code("http.request", method=method, url=url, headers=headers) == code
 
@@ -607,11 +628,11 @@ async def test_a_connection_that_breaks_leaves_a_change_in_doubt(
 async def test_after_a_crash_only_what_is_harmless_is_asked_again(
     memory: MemoryStore, method: str, headers: Any, again: int
 ) -> None:
-    async with site({"/": answer(200)}) as there:
+    async with serving_site({"/": http_response(200)}) as there:
         grants = {"http.out": LOOPBACK}
         url = f"http://127.0.0.1:{there.port}/"
-        await interrupted(memory, grants, "http.request", method=method, url=url, headers=headers)
-        async with asking(memory, [adapter()], grants) as asker:
+        await interrupt_effect(memory, grants, "http.request", method=method, url=url, headers=headers)
+        async with effect_asker(memory, [adapter()], grants) as asker:
             await asker.host.settle()
             assert len(there.asked) == again
             result = asker.outcome()
@@ -620,11 +641,11 @@ async def test_after_a_crash_only_what_is_harmless_is_asked_again(
 
 
 async def test_an_admitted_request_is_not_sent_if_the_grants_in_force_do_not_cover_it(memory: MemoryStore) -> None:
-    async with site({"/": answer(200, b"hello")}) as web:
+    async with serving_site({"/": http_response(200, b"hello")}) as web:
         url = f"http://127.0.0.1:{web.port}/"
-        async with asking(memory, [adapter()], {"http.out": LOOPBACK}, perform=False) as asker:
+        async with effect_asker(memory, [adapter()], {"http.out": LOOPBACK}, perform=False) as asker:
             await asker.want("http.request", method="GET", url=url)
-        async with asking(memory, [adapter()], {"http.out": {"hosts": ["example.org"]}}) as asker:
+        async with effect_asker(memory, [adapter()], {"http.out": {"hosts": ["example.org"]}}) as asker:
             await asker.host.settle()
             assert asker.outcome()["payload"]["code"] == "host_not_allowed"
             assert asker.host.state(A).intents == {}

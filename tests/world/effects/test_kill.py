@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 from tests.world.effects.effect_asker import EFFECTS
-from tests.world.effects.effects_child import open_host, work
-from tests.world.effects.reading_effects_child import looks
-from tests.world.effects.servers import answer, site
-from tests.world.recomputed_stores import sound
+from tests.world.effects.effects_child import effects_to_request, open_host
+from tests.world.effects.reading_effects_child import reads_to_request
+from tests.world.effects.servers import http_response, serving_site
+from tests.world.recomputed_stores import assert_sound
 from tests.world.small_world import A
 
 from demiurge.stores import SqliteStore
@@ -50,7 +50,7 @@ async def run(folder: Path, port: int, fault: str) -> int:
 async def test_a_kill_around_an_effect_repeats_no_change_and_loses_no_answer(point: str, tmp_path: Path) -> None:
     folder = tmp_path / "w"
     SqliteStore.create(folder, "world_1").close()
-    async with site({path: answer(200) for path in ("/post", "/get", "/keyed")}) as there:
+    async with serving_site({path: http_response(200) for path in ("/post", "/get", "/keyed")}) as there:
         deaths = [await run(folder, there.port, f"{point}=kill@{hit}") for hit in (1, 1, 3)]
         assert -signal.SIGKILL in deaths
         assert set(deaths) <= {0, -signal.SIGKILL}
@@ -61,7 +61,7 @@ async def test_a_kill_around_an_effect_repeats_no_change_and_loses_no_answer(poi
     records = list(host.records(A))
     kinds = {record.body["id"]: record.body["kind"] for record in records if record.kind == "intent"}
     receipts = [record.body for record in records if record.kind == "receipt"]
-    assert [kinds[body["intent"]] for body in receipts] == [kind for kind, _ in work(0)]
+    assert [kinds[body["intent"]] for body in receipts] == [kind for kind, _ in effects_to_request(0)]
     post, *others = receipts
     assert all(body["status"] == "ok" for body in others), others
     assert seen.count("/post") <= 1
@@ -71,7 +71,7 @@ async def test_a_kill_around_an_effect_repeats_no_change_and_loses_no_answer(poi
     cell = host.state(Unit("sys/Workspace@1", "main")).cell
     assert cell is not None
     assert len(cell["versions"]) == 1
-    sound(store, host)
+    assert_sound(store, host)
     await host.close()
     store.close()
 
@@ -90,9 +90,9 @@ def look(folder: Path, fault: str = "") -> tuple[int, list[Mapping[str, Any]]]:
         records = list(host.records(A))
         receipts = [record.body for record in records if record.kind == "receipt"]
         kinds = {record.body["id"]: record.body["kind"] for record in records if record.kind == "intent"}
-        assert [kinds[body["intent"]] for body in receipts] == [kind for kind, _ in looks()]
-        assert [body["status"] for body in receipts] == ["ok"] * len(looks()), receipts
-        sound(store, host)
+        assert [kinds[body["intent"]] for body in receipts] == [kind for kind, _ in reads_to_request()]
+        assert [body["status"] for body in receipts] == ["ok"] * len(reads_to_request()), receipts
+        assert_sound(store, host)
     moments = {"reading", "head", "cells"}  # they name hashes of records, and these hold the time
     answers = [body["payload"] for body in receipts]
     return int(child.stdout), [{name: a[name] for name in a if name not in moments} for a in answers]
@@ -120,10 +120,10 @@ def test_reads_repeated_after_a_kill_give_the_results_of_an_undisturbed_run(
 ) -> None:
     """The first hit ends what the process before left open, the second is the next effect: each but the first dies."""
     deaths, shown = look(tmp_path / "w", fault)
-    assert deaths >= len(looks()) - 1
+    assert deaths >= len(reads_to_request()) - 1
     assert shown == seen_alone
 
 
 def test_every_effect_is_killed_somewhere() -> None:
-    here = {kind for kind, _ in [*work(0), *looks()]}
+    here = {kind for kind, _ in [*effects_to_request(0), *reads_to_request()]}
     assert {kind for kind in EFFECTS if not kind.startswith("vault.")} == here

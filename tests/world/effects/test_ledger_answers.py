@@ -12,8 +12,24 @@ from typing import Any
 
 import pytest
 from tests.world.effects.test_resumed_calls import left_open
-from tests.world.effects.test_tool_call import Outside, approve, asking, bump, contents, refusals
-from tests.world.small_world import MAIN, START_NS, Script, Talk, called, dies_before, said, talking
+from tests.world.effects.test_tool_call import (
+    Outside,
+    approve,
+    bump_call,
+    output_contents,
+    policy_that_asks,
+    refusal_codes,
+)
+from tests.world.small_world import (
+    MAIN,
+    START_NS,
+    ChatClient,
+    ScriptedModel,
+    call_answer,
+    chat_world,
+    stop_before_effect,
+    text_answer,
+)
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.stores.sqlite.ledger import SqliteEffectLedger
@@ -31,7 +47,7 @@ from demiurge.values.clock import FixedClock
 from demiurge.world.unit import Unit
 
 ALLOWED = ToolPolicy(allowed_tools=("bump",))
-ASKED = asking("bump")
+ASKED = policy_that_asks("bump")
 OTHER = Unit(MAIN.module, "other")
 ONCE, SHOP = IdempotencyConfig(), IdempotencyConfig(scope="shop")
 
@@ -60,24 +76,26 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     made.close()
 
 
-def replayed(talk: Talk) -> list[bool]:
+def replayed_flags(talk: ChatClient) -> list[bool]:
     """Of each call of the chat that has a receipt, whether the ledger answered it."""
     refs = [receipt["payload"]["record_ref"] for receipt in talk.receipts("tool.call") if receipt["status"] == "ok"]
     return [canonical_json.parse_object(talk.host.get_blob(ref))["replayed"] for ref in refs]
 
 
-def turns(count: int, what: str = "x") -> Script:
-    return Script(*(answer for _ in range(count) for answer in (called(bump(what)), said("done"))))
+def model_of_turns(count: int, what: str = "x") -> ScriptedModel:
+    return ScriptedModel(
+        *(answer for _ in range(count) for answer in (call_answer(bump_call(what)), text_answer("done")))
+    )
 
 
 async def test_equal_calls_of_two_turns_are_one(store: Store, kept: Kept) -> None:
     outside = Outside()
     tools = [outside.tool(idempotency=ONCE)]
-    async with talking(store, turns(2), tools, ledger=kept.opened()) as talk:
+    async with chat_world(store, model_of_turns(2), tools, ledger=kept.opened()) as talk:
         await talk.say("go")
         await talk.say("and again")
-        assert replayed(talk) == [False, True]
-        assert contents(talk)[0] == contents(talk)[1]
+        assert replayed_flags(talk) == [False, True]
+        assert output_contents(talk)[0] == output_contents(talk)[1]
         assert talk.turn["status"] == "done"
         assert list(talk.host.replay())
     assert outside.seen == ["x"]
@@ -86,9 +104,9 @@ async def test_equal_calls_of_two_turns_are_one(store: Store, kept: Kept) -> Non
 async def test_equal_calls_of_two_processes_are_one(store: Store, kept: Kept) -> None:
     outside = Outside()
     for expected in ([False], [False, True]):
-        async with talking(store, turns(1), [outside.tool(idempotency=ONCE)], ledger=kept.opened()) as talk:
+        async with chat_world(store, model_of_turns(1), [outside.tool(idempotency=ONCE)], ledger=kept.opened()) as talk:
             await talk.say("go")
-            assert replayed(talk) == expected
+            assert replayed_flags(talk) == expected
     assert outside.seen == ["x"]
 
 
@@ -97,12 +115,12 @@ async def test_two_chats_share_what_the_scope_says(
     store: Store, kept: Kept, config: IdempotencyConfig, seen: list[str]
 ) -> None:
     outside = Outside()
-    async with talking(store, turns(2), [outside.tool(idempotency=config)], ledger=kept.opened()) as talk:
+    async with chat_world(store, model_of_turns(2), [outside.tool(idempotency=config)], ledger=kept.opened()) as talk:
         await talk.say("go")
-        other = Talk(talk.host, OTHER)
+        other = ChatClient(talk.host, OTHER)
         await other.create()
         await other.say("go")
-        assert replayed(other) == [len(seen) == 1]
+        assert replayed_flags(other) == [len(seen) == 1]
     assert outside.seen == seen
 
 
@@ -111,9 +129,9 @@ async def test_a_call_that_is_not_equal_or_has_no_key_runs(memory: MemoryStore) 
     keyless = outside.tool(name="any", idempotency=IdempotencyConfig(IdempotencyStrategy.NONE))
     tools = [outside.tool(idempotency=ONCE), keyless]
     policy = ToolPolicy(allowed_tools=("bump", "any"))
-    calls = [bump("x"), bump("y"), ("c1", "any", {"what": "z"}), ("c1", "any", {"what": "z"})]
-    model = Script(*(answer for call in calls for answer in (called(call), said("done"))))
-    async with talking(memory, model, tools, policy=policy, ledger=EffectLedger(clock=FixedClock(START_NS))) as talk:
+    calls = [bump_call("x"), bump_call("y"), ("c1", "any", {"what": "z"}), ("c1", "any", {"what": "z"})]
+    model = ScriptedModel(*(answer for call in calls for answer in (call_answer(call), text_answer("done"))))
+    async with chat_world(memory, model, tools, policy=policy, ledger=EffectLedger(clock=FixedClock(START_NS))) as talk:
         for _ in calls:
             await talk.say("go")
     assert outside.seen == ["x", "y", "z", "z"]
@@ -125,12 +143,12 @@ async def test_a_call_that_is_not_equal_or_has_no_key_runs(memory: MemoryStore) 
 async def test_nobody_is_asked_about_what_is_done(store: Store, kept: Kept) -> None:
     outside = Outside()
     tools = [outside.tool(idempotency=ONCE)]
-    async with talking(store, turns(2), tools, policy=ASKED, ledger=kept.opened()) as talk:
+    async with chat_world(store, model_of_turns(2), tools, policy=ASKED, ledger=kept.opened()) as talk:
         await talk.say("go")
         await approve(talk)
         await talk.say("and again")
         assert (talk.turn["status"], talk.host.approvals()) == ("done", [])
-        assert replayed(talk) == [False, True]
+        assert replayed_flags(talk) == [False, True]
         assert len(talk.records("approval")) == 1
         assert list(talk.host.replay())
     assert outside.seen == ["x"]
@@ -139,20 +157,20 @@ async def test_nobody_is_asked_about_what_is_done(store: Store, kept: Kept) -> N
 async def test_a_waiting_call_taken_up_after_a_restart_is_answered_from_the_ledger(store: Store, kept: Kept) -> None:
     outside = Outside()
     tools = [outside.tool(idempotency=SHOP)]
-    async with talking(store, turns(1), tools, policy=ASKED, ledger=kept.opened()) as talk:
+    async with chat_world(store, model_of_turns(1), tools, policy=ASKED, ledger=kept.opened()) as talk:
         await talk.say("go")
         assert len(talk.host.approvals()) == 1
-    async with talking(store, turns(1), tools, policy=ASKED, ledger=kept.opened()) as talk:
-        other = Talk(talk.host, OTHER)
+    async with chat_world(store, model_of_turns(1), tools, policy=ASKED, ledger=kept.opened()) as talk:
+        other = ChatClient(talk.host, OTHER)
         await other.create()
         await other.say("go", settle=False)
         await talk.host.settle(OTHER)
         waiting = {str(unit): intent for unit, intent in talk.host.approvals()}
         await talk.host.decide(waiting[str(OTHER)].id, approve=True, reason="", caller=Caller("anna"))
         await talk.host.settle(OTHER)
-    async with talking(store, Script(said("done")), tools, policy=ASKED, ledger=kept.opened()) as talk:
+    async with chat_world(store, ScriptedModel(text_answer("done")), tools, policy=ASKED, ledger=kept.opened()) as talk:
         await talk.host.settle()
-        assert (talk.turn["status"], talk.host.approvals(), replayed(talk)) == ("done", [], [True])
+        assert (talk.turn["status"], talk.host.approvals(), replayed_flags(talk)) == ("done", [], [True])
     assert outside.seen == ["x"]
 
 
@@ -160,23 +178,25 @@ async def test_approving_two_equal_calls_runs_one_of_them(store: Store, kept: Ke
     """Two chats wait for a person with an equal call, and both are approved."""
     outside = Outside()
     tools = [outside.tool(idempotency=SHOP)]
-    model = Script(called(bump()), called(bump()), said("done"), said("done"))
-    async with talking(store, model, tools, policy=ASKED, ledger=kept.opened()) as talk:
+    model = ScriptedModel(call_answer(bump_call()), call_answer(bump_call()), text_answer("done"), text_answer("done"))
+    async with chat_world(store, model, tools, policy=ASKED, ledger=kept.opened()) as talk:
         await talk.say("go")
-        other = Talk(talk.host, OTHER)
+        other = ChatClient(talk.host, OTHER)
         await other.create()
         await other.say("go")
         for _, intent in talk.host.approvals():
             await talk.host.decide(intent.id, approve=True, reason="", caller=Caller("anna"))
         await talk.host.settle()
-        assert sorted([*replayed(talk), *replayed(other)]) == [False, True]
+        assert sorted([*replayed_flags(talk), *replayed_flags(other)]) == [False, True]
     assert outside.seen == ["x"]
 
 
 async def test_a_call_that_is_not_in_the_ledger_still_waits_for_approval(memory: MemoryStore) -> None:
     outside = Outside()
     ledger = EffectLedger(clock=FixedClock(START_NS))
-    async with talking(memory, turns(1), [outside.tool(idempotency=ONCE)], policy=ASKED, ledger=ledger) as talk:
+    async with chat_world(
+        memory, model_of_turns(1), [outside.tool(idempotency=ONCE)], policy=ASKED, ledger=ledger
+    ) as talk:
         await talk.say("go")
         assert len(talk.host.approvals()) == 1
         assert talk.turn["status"] == "tools"
@@ -187,47 +207,51 @@ async def test_a_policy_that_denies_now_gives_no_stored_answer(store: Store, kep
     outside = Outside()
     tools = [outside.tool(idempotency=ONCE)]
     await left_open(store, tools, ALLOWED)
-    done(kept.opened())
-    async with talking(store, Script(said("done")), tools, policy=ToolPolicy(), ledger=kept.opened()) as talk:
+    settle_call(kept.opened())
+    async with chat_world(
+        store, ScriptedModel(text_answer("done")), tools, policy=ToolPolicy(), ledger=kept.opened()
+    ) as talk:
         await talk.host.settle()
-        assert refusals(talk) == ["policy_denied"]
+        assert refusal_codes(talk) == ["policy_denied"]
 
 
 async def test_an_answer_needs_time_and_budget_like_any_other(memory: MemoryStore) -> None:
     outside = Outside()
     policy = ToolPolicy(allowed_tools=("bump",), budgets=Budgets(unit=Allowance(max_tool_calls=1)))
     ledger = EffectLedger(clock=FixedClock(START_NS))
-    async with talking(memory, turns(2), [outside.tool(idempotency=ONCE)], policy=policy, ledger=ledger) as talk:
+    async with chat_world(
+        memory, model_of_turns(2), [outside.tool(idempotency=ONCE)], policy=policy, ledger=ledger
+    ) as talk:
         await talk.say("go")
         await talk.say("again")
-        assert "budget_exceeded" in contents(talk)[-1]
+        assert "budget_exceeded" in output_contents(talk)[-1]
 
 
 # -- attempts without a receipt ---------------------------------------------------------------------------------------
 
 
-async def begun(store: Store, tools: list[Any], ledger: EffectLedger) -> None:
+async def begin_call(store: Store, tools: list[Any], ledger: EffectLedger) -> None:
     """A call that a process began and did not end."""
-    async with talking(store, turns(1), tools, perform=True, ledger=ledger) as talk:
-        dies_before(talk.host, "tool.call", attempted_in=store)
+    async with chat_world(store, model_of_turns(1), tools, perform=True, ledger=ledger) as talk:
+        stop_before_effect(talk.host, "tool.call", attempted_in=store)
         await talk.say("go")
 
 
-def slot() -> LedgerSlot:
+def call_slot() -> LedgerSlot:
     """That of the chat's call."""
     digest = compute_params_hash({"what": "x"})
     return LedgerSlot(partition_of(run=str(MAIN)), "bump", f"session:bump:{digest}")
 
 
-def claimed(ledger: EffectLedger, *, ttl_ns: int | None = None, now_ns: int = START_NS) -> LedgerRow:
-    claim = ledger.claim(slot(), params_hash="", ttl_ns=ttl_ns, now_ns=now_ns).claimed
+def claim_slot(ledger: EffectLedger, *, ttl_ns: int | None = None, now_ns: int = START_NS) -> LedgerRow:
+    claim = ledger.claim(call_slot(), params_hash="", ttl_ns=ttl_ns, now_ns=now_ns).claimed
     assert claim is not None
     return claim
 
 
-def done(ledger: EffectLedger, *, ttl_ns: int | None = None, now_ns: int = START_NS) -> None:
+def settle_call(ledger: EffectLedger, *, ttl_ns: int | None = None, now_ns: int = START_NS) -> None:
     """The call has done its work."""
-    claim = claimed(ledger, ttl_ns=ttl_ns, now_ns=now_ns)
+    claim = claim_slot(ledger, ttl_ns=ttl_ns, now_ns=now_ns)
     ledger.settle(claim, message="bumped", value=b'"bumped x"', excluded=False, ttl_ns=ttl_ns, now_ns=now_ns)
 
 
@@ -238,22 +262,22 @@ async def test_the_ledger_answers_an_attempt_without_a_receipt(
     outside = Outside()
     tool = outside.tool(idempotency=ONCE)
     ledger = kept.opened()
-    await begun(store, [tool], ledger)
+    await begin_call(store, [tool], ledger)
     match state:
         case EntryState.DONE:
-            done(ledger)
+            settle_call(ledger)
         case EntryState.CLAIMED:
-            claimed(ledger)
+            claim_slot(ledger)
         case EntryState.IN_DOUBT:
-            ledger.doubt(claimed(ledger))
-    model = Script(said("done"), called(bump()), said("done"))
-    async with talking(store, model, [tool], ledger=kept.opened()) as talk:
+            ledger.doubt(claim_slot(ledger))
+    model = ScriptedModel(text_answer("done"), call_answer(bump_call()), text_answer("done"))
+    async with chat_world(store, model, [tool], ledger=kept.opened()) as talk:
         await talk.host.settle()
         assert outside.seen == []
         if state is EntryState.DONE:
-            assert replayed(talk) == [True]
+            assert replayed_flags(talk) == [True]
         else:
-            assert refusals(talk) == ["unknown_outcome"]
+            assert refusal_codes(talk) == ["unknown_outcome"]
         await talk.say("once more")
         assert outside.seen == (["x"] if state is None else [])
 
@@ -266,12 +290,12 @@ async def test_a_tool_that_can_find_out_is_asked_and_the_ledger_learns_it(store:
         return ToolResult("It was.", "bumped x")
 
     tool = outside.tool(idempotency=ONCE, reconcile=was_it)
-    await begun(store, [tool], kept.opened())
-    model = Script(said("done"), called(bump()), said("done"))
-    async with talking(store, model, [tool], ledger=kept.opened()) as talk:
+    await begin_call(store, [tool], kept.opened())
+    model = ScriptedModel(text_answer("done"), call_answer(bump_call()), text_answer("done"))
+    async with chat_world(store, model, [tool], ledger=kept.opened()) as talk:
         await talk.host.settle()
         await talk.say("once more")
-        assert replayed(talk) == [False, True]
+        assert replayed_flags(talk) == [False, True]
     assert (outside.seen, asked) == ([], ["?"])
 
 
@@ -280,19 +304,19 @@ async def test_an_attempt_whose_ledger_entry_expired_is_in_doubt_and_not_repeate
     outside = Outside()
     tool = outside.tool(idempotency=IdempotencyConfig(ttl=timedelta(microseconds=1)))
     ledger = kept.opened()
-    await begun(store, [tool], ledger)
-    done(ledger, ttl_ns=1000, now_ns=START_NS - 10**9)
-    async with talking(store, Script(said("done")), [tool], ledger=kept.opened()) as talk:
+    await begin_call(store, [tool], ledger)
+    settle_call(ledger, ttl_ns=1000, now_ns=START_NS - 10**9)
+    async with chat_world(store, ScriptedModel(text_answer("done")), [tool], ledger=kept.opened()) as talk:
         await talk.host.settle()
-        assert refusals(talk) == ["unknown_outcome"]
+        assert refusal_codes(talk) == ["unknown_outcome"]
     assert outside.seen == []
 
 
 async def test_a_read_runs_again(store: Store, kept: Kept) -> None:
     outside = Outside()
     tool = outside.tool(ToolEffect.READ_ONLY, idempotency=ONCE)
-    await begun(store, [tool], kept.opened())
-    async with talking(store, Script(said("done")), [tool], ledger=kept.opened()) as talk:
+    await begin_call(store, [tool], kept.opened())
+    async with chat_world(store, ScriptedModel(text_answer("done")), [tool], ledger=kept.opened()) as talk:
         await talk.host.settle()
-        assert replayed(talk) == [False]
+        assert replayed_flags(talk) == [False]
     assert outside.seen == ["x"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.world.effects.ledger_child import open_host
-from tests.world.small_world import Talk
+from tests.world.small_world import ChatClient
 
 from demiurge.stores import SqliteStore
 from demiurge.values import canonical_json
@@ -68,7 +68,7 @@ async def test_a_kill_makes_no_second_order_and_hides_none(death: str, tmp_path:
     assert len((tmp_path / "orders").read_text().split()) == (1 if DONE in told else orders)
     store = SqliteStore.open(tmp_path / "w")
     host = open_host(store, None, tmp_path)
-    talk = Talk(host)
+    talk = ChatClient(host)
     assert tuple(outcome(talk, number) for number in range(2)) == told
     assert talk.turn["status"] == "done"
     assert verify(store).ok
@@ -77,7 +77,7 @@ async def test_a_kill_makes_no_second_order_and_hides_none(death: str, tmp_path:
     store.close()
 
 
-def outcome(talk: Talk, number: int) -> str:
+def outcome(talk: ChatClient, number: int) -> str:
     receipt = talk.receipts("tool.call")[number]
     if receipt["status"] == "error":
         return str(receipt["payload"]["code"])

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 from tests.wire.test_attachments import PNG, WAV
-from tests.world.small_world import KEY, Script, Talk, called, chat_manifest, said, stored, talking
+from tests.world.small_world import (
+    KEY,
+    ChatClient,
+    ScriptedModel,
+    call_answer,
+    chat_manifest,
+    chat_world,
+    stored_records,
+    text_answer,
+)
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.errors import NotFound, Unavailable
@@ -47,11 +56,11 @@ def user(*parts: Mapping[str, Any]) -> bytes:
     return canonical_json.encode({"role": "user", "content": list(parts)})
 
 
-async def say_blob(talk: Talk, blob: bytes, **over: Any) -> None:
+async def say_blob(talk: ChatClient, blob: bytes, **over: Any) -> None:
     await talk.say("text", message_ref=await talk.host.put_blob(blob), **over)
 
 
-def receipt(talk: Talk, index: int = -1) -> Mapping[str, Any]:
+def receipt(talk: ChatClient, index: int = -1) -> Mapping[str, Any]:
     return talk.receipts("llm.generate")[index]
 
 
@@ -59,8 +68,8 @@ def receipt(talk: Talk, index: int = -1) -> Mapping[str, Any]:
 
 
 async def test_params_become_a_request(store: Store) -> None:
-    model = Script(said("Hi"))
-    async with talking(store, model) as talk:
+    model = ScriptedModel(text_answer("Hi"))
+    async with chat_world(store, model) as talk:
         await talk.say("Hello", model="gpt-x", max_tokens=77)
         [intent] = [r.body for r in talk.records("intent")]
     [request] = model.requests
@@ -74,8 +83,8 @@ async def test_params_become_a_request(store: Store) -> None:
 
 
 async def test_temperature_comes_from_the_manifests_settings(memory: MemoryStore) -> None:
-    model = Script(said("Hi"))
-    async with talking(memory, model, manifest=chat_manifest(settings={"temperature": "0.25"})) as talk:
+    model = ScriptedModel(text_answer("Hi"))
+    async with chat_world(memory, model, manifest=chat_manifest(settings={"temperature": "0.25"})) as talk:
         await talk.say("Hello")
     assert model.requests[0].temperature == "0.25"
 
@@ -91,16 +100,16 @@ async def test_a_plan_may_ask_for_a_response_format(memory: MemoryStore) -> None
         form = {"variant": {"tag": "JsonSchema", "value": {"record": value}}}
         return {**definition, "steps": [{**ask, "params": {"record": {**fields, "response_format": form}}}, *rest]}
 
-    model = Script(said("{}"))
-    async with talking(memory, model, manifest=chat_manifest(definitions=strict)) as talk:
+    model = ScriptedModel(text_answer("{}"))
+    async with chat_world(memory, model, manifest=chat_manifest(definitions=strict)) as talk:
         await talk.say("Hello")
     assert model.requests[0].response_format == TextFormat(**value)
 
 
 async def test_message_parts_are_expanded_by_their_bytes(memory: MemoryStore) -> None:
     """Seed 001, Tests: message_refs expansion and attachment handling."""
-    model = Script(said("Seen"))
-    async with talking(memory, model) as talk:
+    model = ScriptedModel(text_answer("Seen"))
+    async with chat_world(memory, model) as talk:
         image, audio = await talk.host.put_blob(PNG), await talk.host.put_blob(WAV)
         parts = [
             {"type": "text", "text": "Look"},
@@ -141,8 +150,8 @@ NO_BLOB = "sha256:" + "0" * 64
 async def test_a_blob_that_is_no_users_message_is_refused_and_the_chat_goes_on(
     memory: MemoryStore, blob: bytes
 ) -> None:
-    model = Script(said("Hi"))
-    async with talking(memory, model) as talk:
+    model = ScriptedModel(text_answer("Hi"))
+    async with chat_world(memory, model) as talk:
         await say_blob(talk, blob)
         assert [value["code"] for value in talk.events("demiurge/ChatFailed@1")] == ["bad_message"]
         assert model.requests == []
@@ -151,23 +160,23 @@ async def test_a_blob_that_is_no_users_message_is_refused_and_the_chat_goes_on(
 
 
 async def test_a_message_with_a_missing_attachment_is_not_taken(memory: MemoryStore) -> None:
-    async with talking(memory, Script()) as talk:
+    async with chat_world(memory, ScriptedModel()) as talk:
         part = f'{{"type":"image","mime":"image/png","bytes_ref":"{NO_BLOB}"}}'
         with pytest.raises(NotFound):
             await say_blob(talk, f'{{"role":"user","content":[{part}]}}'.encode())
 
 
 async def test_content_may_be_plain_text(memory: MemoryStore) -> None:
-    model = Script(said("a"))
-    async with talking(memory, model) as talk:
+    model = ScriptedModel(text_answer("a"))
+    async with chat_world(memory, model) as talk:
         await say_blob(talk, b'{"role":"user","content":"plain"}')
     assert model.requests[0].items[1] == Message("user", (Text("plain"),))
 
 
 @pytest.mark.parametrize("content", [b"null", b"[]", b'""'])
 async def test_a_message_that_says_nothing_is_refused(memory: MemoryStore, content: bytes) -> None:
-    model = Script()
-    async with talking(memory, model) as talk:
+    model = ScriptedModel()
+    async with chat_world(memory, model) as talk:
         await say_blob(talk, b'{"role":"user","content":' + content + b"}")
         assert [value["code"] for value in talk.events("demiurge/ChatFailed@1")] == ["bad_message"]
     assert model.requests == []
@@ -178,17 +187,17 @@ async def test_a_message_that_says_nothing_is_refused(memory: MemoryStore, conte
 
 @pytest.mark.parametrize("provider", ["openai-responses", "openai-chat"])
 async def test_a_toolset_is_loaded_from_its_blob(memory: MemoryStore, provider: str) -> None:
-    model = Script(said("Hi"))
+    model = ScriptedModel(text_answer("Hi"))
     manifest = chat_manifest()
     specs = [manifest.toolset[CLOCK], manifest.toolset["workspace__read"]]
-    async with talking(memory, model, manifest=manifest) as talk:
+    async with chat_world(memory, model, manifest=manifest) as talk:
         await talk.say("Hello", tools_ref=await talk.host.put_blob(encode_toolset(provider, specs)))
     assert list(model.requests[0].specs) == specs
 
 
 async def test_without_a_toolset_no_tool_is_sent(memory: MemoryStore) -> None:
-    model = Script(said("Hi"))
-    async with talking(memory, model) as talk:
+    model = ScriptedModel(text_answer("Hi"))
+    async with chat_world(memory, model) as talk:
         await talk.say("Hello", tools_ref=None)
     assert (model.requests[0].specs, model.requests[0].tool_choice) == ((), None)
 
@@ -211,16 +220,16 @@ STRANGERS: dict[str, Callable[[Manifest], bytes]] = {
 
 @pytest.mark.parametrize("kind", STRANGERS)
 async def test_a_stranger_in_a_toolset_is_an_error_receipt(memory: MemoryStore, kind: str) -> None:
-    model, manifest = Script(), chat_manifest()
-    async with talking(memory, model, manifest=manifest) as talk:
+    model, manifest = ScriptedModel(), chat_manifest()
+    async with chat_world(memory, model, manifest=manifest) as talk:
         await talk.say("Hello", tools_ref=await talk.host.put_blob(STRANGERS[kind](manifest)))
         assert talk.turn["code"] == "unknown_tool"
     assert model.requests == []
 
 
 async def test_a_tool_that_the_policy_denies_is_never_offered(memory: MemoryStore) -> None:
-    model, manifest = Script(), chat_manifest(policy=ToolPolicy(allowed_tools=("workspace__read",)))
-    async with talking(memory, model, manifest=manifest) as talk:
+    model, manifest = ScriptedModel(), chat_manifest(policy=ToolPolicy(allowed_tools=("workspace__read",)))
+    async with chat_world(memory, model, manifest=manifest) as talk:
         await talk.say("Hello", tools_ref=await talk.host.put_blob(toolset(manifest)))
         assert talk.turn["code"] == "unknown_tool"
 
@@ -241,7 +250,7 @@ async def test_a_wrong_toolset_fails_the_turn_with_its_reason(
     memory: MemoryStore, change: Mapping[str, Any], code: str | None, words: str
 ) -> None:
     manifest = chat_manifest()
-    async with talking(memory, Script(said("Hi")), manifest=manifest) as talk:
+    async with chat_world(memory, ScriptedModel(text_answer("Hi")), manifest=manifest) as talk:
         blob = canonical_json.encode({**canonical_json.parse_object(toolset(manifest)), **change})
         await talk.say("Hello", tools_ref=await talk.host.put_blob(blob))
         assert talk.turn["code"] == code
@@ -250,10 +259,10 @@ async def test_a_wrong_toolset_fails_the_turn_with_its_reason(
 
 @pytest.mark.parametrize("offered", [CLOCK, "core.get_current_time"])
 async def test_a_toolset_takes_dotted_names_and_each_tool_once(memory: MemoryStore, offered: str) -> None:
-    manifest, model = chat_manifest(), Script(said("Hi"))
+    manifest, model = chat_manifest(), ScriptedModel(text_answer("Hi"))
     entry = canonical_json.parse_object(toolset(manifest))["tools"][0] | {"name": offered}
     once, twice = ({"provider": "openai-responses", "tools": [entry] * times} for times in (1, 2))
-    async with talking(memory, model, manifest=manifest) as talk:
+    async with chat_world(memory, model, manifest=manifest) as talk:
         await talk.say("Hello", tools_ref=await talk.host.put_blob(canonical_json.encode(once)))
         assert [spec.name for spec in model.requests[0].specs] == [CLOCK]
         await talk.say("Hello", tools_ref=await talk.host.put_blob(canonical_json.encode(twice)))
@@ -262,7 +271,7 @@ async def test_a_toolset_takes_dotted_names_and_each_tool_once(memory: MemorySto
 
 async def test_a_choice_of_a_tool_that_the_toolset_lacks_is_named(memory: MemoryStore) -> None:
     manifest = chat_manifest()
-    async with talking(memory, Script(), manifest=manifest) as talk:
+    async with chat_world(memory, ScriptedModel(), manifest=manifest) as talk:
         choice = {"$tag": "Tool", "$value": {"name": "workspace__read"}}
         await talk.say("Hello", tools_ref=await talk.host.put_blob(toolset(manifest)), tool_choice=choice)
         assert talk.turn["code"] == "bad_tool_choice"
@@ -272,8 +281,8 @@ async def test_a_choice_of_a_tool_that_the_toolset_lacks_is_named(memory: Memory
 async def test_a_tool_that_the_toolset_lacks_does_not_run(memory: MemoryStore) -> None:
     """The policy allows it and the catalog has it, but this message's toolset narrows."""
     manifest = chat_manifest()
-    model = Script(called(("c1", "workspace__list", {}), ("c2", CLOCK, {})), said("ok"))
-    async with talking(memory, model, manifest=manifest) as talk:
+    model = ScriptedModel(call_answer(("c1", "workspace__list", {}), ("c2", CLOCK, {})), text_answer("ok"))
+    async with chat_world(memory, model, manifest=manifest) as talk:
         await talk.say("Hello", tools_ref=await talk.host.put_blob(toolset(manifest)))
         outcomes = [m["tool"] for m in talk.state["messages"] if m["tool"] is not None]
         assert [(o["name"], o["error_code"]) for o in outcomes] == [("workspace__list", "policy_denied"), (CLOCK, None)]
@@ -291,7 +300,7 @@ async def test_a_tool_that_the_toolset_lacks_does_not_run(memory: MemoryStore) -
     ],
 )
 async def test_a_toolset_that_is_none_is_an_error_receipt(memory: MemoryStore, blob: bytes, code: str) -> None:
-    async with talking(memory, Script()) as talk:
+    async with chat_world(memory, ScriptedModel()) as talk:
         await talk.say("Hello", tools_ref=await talk.host.put_blob(blob))
         assert (talk.turn["status"], talk.turn["code"]) == ("failed", code)
 
@@ -318,9 +327,9 @@ async def test_a_toolset_that_is_none_is_an_error_receipt(memory: MemoryStore, b
 async def test_tool_choice_is_mapped_and_the_params_beat_the_blob(
     memory: MemoryStore, given: Any, in_blob: Any, sent: Any
 ) -> None:
-    model, manifest = Script(said("Hi")), chat_manifest()
+    model, manifest = ScriptedModel(text_answer("Hi")), chat_manifest()
     blob = canonical_json.parse_object(toolset(manifest)) | ({"tool_choice": in_blob} if in_blob else {})
-    async with talking(memory, model, manifest=manifest) as talk:
+    async with chat_world(memory, model, manifest=manifest) as talk:
         ref = await talk.host.put_blob(canonical_json.encode(blob))
         await talk.say("Hello", tools_ref=ref, tool_choice=given)
     assert model.requests[0].tool_choice == sent
@@ -334,8 +343,10 @@ async def test_an_answer_becomes_blobs_that_fit_their_schemas(store: Store) -> N
     hosted = {"type": "web_search_call", "id": "ws_1"}
     call = ToolCall("c1", CLOCK, '{"timezone": "Asia/Tokyo"}')
     items = (Reasoning(("Think.",), raw), Opaque(hosted), Message("assistant", (Text("Wait."),)), call)
-    model = Script(Completion("Wait.", (call,), "tool_calls", Usage(10, 5, 4, 3), items, "r", "m-2"), said("Done"))
-    async with talking(store, model) as talk:
+    model = ScriptedModel(
+        Completion("Wait.", (call,), "tool_calls", Usage(10, 5, 4, 3), items, "r", "m-2"), text_answer("Done")
+    )
+    async with chat_world(store, model) as talk:
         await talk.say("time?")
         schemas, get = talk.host.manifest.schemas, talk.host.get_blob
         payload = receipt(talk, 0)["payload"]
@@ -366,9 +377,9 @@ async def test_the_usage_blob_has_the_hash_of_the_prompt(memory: MemoryStore) ->
     """Seed 003, promptHash: of the messages, the specs that were sent, and the graph with its version."""
     asks: list[dict[str, Any]] = [{"text": "A"}, {"text": "A"}, {"text": "B"}, {"text": "A", "max_tokens": 5}]
     hashes = []
-    async with talking(memory, Script(*[said("Hi") for _ in range(5)])) as talk:
+    async with chat_world(memory, ScriptedModel(*[text_answer("Hi") for _ in range(5)])) as talk:
         for n, fields in enumerate([*asks, {"text": "A", "tools_ref": None}]):
-            chat = Talk(talk.host, Unit(CHAT, f"chat-{n}"))
+            chat = ChatClient(talk.host, Unit(CHAT, f"chat-{n}"))
             await chat.create()
             await chat.say(**fields)
             usage = talk.host.get_blob(receipt(chat)["payload"]["usage_ref"])
@@ -385,7 +396,7 @@ async def test_the_usage_blob_has_the_hash_of_the_prompt(memory: MemoryStore) ->
 
 async def test_every_blob_of_a_receipt_is_among_its_refs(memory: MemoryStore) -> None:
     raw = {"type": "reasoning", "id": "rs_1"}
-    async with talking(memory, Script(said("Hi", Reasoning((), raw)))) as talk:
+    async with chat_world(memory, ScriptedModel(text_answer("Hi", Reasoning((), raw)))) as talk:
         await talk.say("x")
         [record] = talk.records("receipt")
         payload = record.body["payload"]
@@ -396,9 +407,9 @@ async def test_every_blob_of_a_receipt_is_among_its_refs(memory: MemoryStore) ->
 async def test_an_answer_goes_back_verbatim_with_its_reasoning(memory: MemoryStore) -> None:
     raw = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x" * 40}
     hosted = {"type": "web_search_call", "id": "ws_1"}
-    first = called(("c1", CLOCK, {"timezone": "UTC"}), items=(Reasoning(("Hm.",), raw), Opaque(hosted)))
-    model = Script(first, said("Noon."), said("Bye"))
-    async with talking(memory, model) as talk:
+    first = call_answer(("c1", CLOCK, {"timezone": "UTC"}), items=(Reasoning(("Hm.",), raw), Opaque(hosted)))
+    model = ScriptedModel(first, text_answer("Noon."), text_answer("Bye"))
+    async with chat_world(memory, model) as talk:
         await talk.say("time?")
         await talk.say("thanks")
     follow_up = model.requests[1].items
@@ -412,7 +423,7 @@ async def test_an_answer_goes_back_verbatim_with_its_reasoning(memory: MemorySto
 
 async def test_cost_is_micros_in_the_usage_and_cents_rounded_up(memory: MemoryStore) -> None:
     done = Completion("x", (), "stop", Usage(1000, 1), (Message("assistant", (Text("x"),)),), None, "gpt-4o-mini")
-    async with talking(memory, Script(done, replace(done, model="unheard-of"))) as talk:
+    async with chat_world(memory, ScriptedModel(done, replace(done, model="unheard-of"))) as talk:
         await talk.say("x", model="gpt-4o-mini")
         payload = receipt(talk)["payload"]
         usage = canonical_json.parse_object(talk.host.get_blob(payload["usage_ref"]))
@@ -427,7 +438,7 @@ async def test_cost_is_micros_in_the_usage_and_cents_rounded_up(memory: MemorySt
 
 async def test_an_answer_without_usage_counts_nothing(memory: MemoryStore) -> None:
     bare = Completion("x", (), "stop", None, (Message("assistant", (Text("x"),)),))
-    async with talking(memory, Script(bare)) as talk:
+    async with chat_world(memory, ScriptedModel(bare)) as talk:
         await talk.say("x")
         assert receipt(talk)["payload"]["token_usage"] == {"prompt": 0, "completion": 0}
 
@@ -436,7 +447,7 @@ async def test_an_answer_of_any_model_with_more_than_256_calls_is_a_receipt_that
     memory: MemoryStore,
 ) -> None:
     calls = [(f"c{number}", CLOCK, dict[str, Any]()) for number in range(MAX_CALLS + 1)]
-    async with talking(memory, Script(called(*calls))) as talk:
+    async with chat_world(memory, ScriptedModel(call_answer(*calls))) as talk:
         await talk.say("Go")
         assert (talk.turn["status"], talk.turn["code"], talk.turn["calls"]) == ("failed", "bad_response", [])
         assert "more than 256 tool calls" in talk.turn["message"]
@@ -446,7 +457,7 @@ async def test_an_answer_of_any_model_with_more_than_256_calls_is_a_receipt_that
 
 async def test_calls_without_an_id_or_with_the_same_one_get_their_own(memory: MemoryStore) -> None:
     calls = [ToolCall("", "workspace__list", "{}"), ToolCall("same", CLOCK, "{}"), ToolCall("same", CLOCK, '{"a":1}')]
-    async with talking(memory, Script(called(*calls), said("ok"))) as talk:
+    async with chat_world(memory, ScriptedModel(call_answer(*calls), text_answer("ok"))) as talk:
         await talk.say("x")
         ids = [output["tool_call_id"] for output in talk.outputs()]
         assert len(set(ids)) == 3
@@ -458,8 +469,8 @@ async def test_calls_without_an_id_or_with_the_same_one_get_their_own(memory: Me
 
 async def test_an_empty_answer_fails_the_turn_and_is_not_sent_again(memory: MemoryStore) -> None:
     thoughts = Reasoning((), {"type": "reasoning", "id": "r1", "summary": []})
-    model = Script(Completion("", (), "length", Usage(10, 100), (thoughts,)), said("again"))
-    async with talking(memory, model) as talk:
+    model = ScriptedModel(Completion("", (), "length", Usage(10, 100), (thoughts,)), text_answer("again"))
+    async with chat_world(memory, model) as talk:
         await talk.say("x")
         assert (talk.turn["status"], talk.turn["code"]) == ("failed", "empty_answer")
         assert receipt(talk)["payload"]["empty"] is True
@@ -483,7 +494,7 @@ async def test_an_empty_answer_fails_the_turn_and_is_not_sent_again(memory: Memo
     ],
 )
 async def test_a_providers_error_is_a_receipt_with_its_code(store: Store, error: Any) -> None:
-    async with talking(store, Script(error, said("back"))) as talk:
+    async with chat_world(store, ScriptedModel(error, text_answer("back"))) as talk:
         await talk.say("x")
         assert receipt(talk)["status"] == "error"
         assert receipt(talk)["payload"] == {"code": error.code, "message": error.message}
@@ -493,14 +504,14 @@ async def test_a_providers_error_is_a_receipt_with_its_code(store: Store, error:
 
 
 async def test_a_fault_in_the_model_client_is_a_receipt_that_says_no_more_than_its_class(memory: MemoryStore) -> None:
-    async with talking(memory, Script(RuntimeError(f"at {KEY}"))) as talk:
+    async with chat_world(memory, ScriptedModel(RuntimeError(f"at {KEY}"))) as talk:
         await talk.say("x")
         assert receipt(talk)["payload"] == {"code": "effect_failed", "message": "RuntimeError"}
 
 
 async def test_a_missing_key_is_a_receipt_that_says_what_to_set(memory: MemoryStore) -> None:
-    model = Script()
-    async with talking(memory, model, environment={"LLM_API_KEY": "  "}) as talk:
+    model = ScriptedModel()
+    async with chat_world(memory, model, environment={"LLM_API_KEY": "  "}) as talk:
         await talk.say("x")
         assert talk.turn["code"] == "secret_unavailable"
         assert "LLM_API_KEY or OPENAI_API_KEY" in talk.turn["message"]
@@ -508,17 +519,17 @@ async def test_a_missing_key_is_a_receipt_that_says_what_to_set(memory: MemorySt
 
 
 async def test_the_second_binding_is_tried_when_the_first_is_empty(memory: MemoryStore) -> None:
-    model = Script(said("Hi"))
-    async with talking(memory, model, environment={"OPENAI_API_KEY": "sk-other"}) as talk:
+    model = ScriptedModel(text_answer("Hi"))
+    async with chat_world(memory, model, environment={"OPENAI_API_KEY": "sk-other"}) as talk:
         await talk.say("x")
     assert model.requests[0].api_key == "sk-other"
 
 
 async def test_a_plan_that_names_another_vendors_secret_does_not_get_its_key(memory: MemoryStore) -> None:
     """As the plan of an older world does, where `llm/api` was every provider's."""
-    model = Script(said("Hi"), said("Hi"))
+    model = ScriptedModel(text_answer("Hi"), text_answer("Hi"))
     manifest = with_key({"variant": {"tag": "secret", "value": {"record": {"alias": "llm/api", "version": 1}}}})
-    async with talking(memory, model, manifest=manifest, environment={"OPENAI_API_KEY": "sk-other"}) as talk:
+    async with chat_world(memory, model, manifest=manifest, environment={"OPENAI_API_KEY": "sk-other"}) as talk:
         await talk.say("x", provider="anthropic")
         assert talk.turn["code"] == "secret_unavailable"
         assert "set LLM_API_KEY in the environment." in talk.turn["message"]
@@ -544,8 +555,8 @@ async def test_an_effect_that_names_no_key_takes_the_one_that_is_usual_for_its_p
     memory: MemoryStore, provider: str
 ) -> None:
     """Seed 000: `api_key` is optional."""
-    model = Script(said("Hi"))
-    async with talking(memory, model, manifest=with_key({"null": {}})) as talk:
+    model = ScriptedModel(text_answer("Hi"))
+    async with chat_world(memory, model, manifest=with_key({"null": {}})) as talk:
         await talk.say("x", provider=provider)
         assert talk.turn["status"] == "done"
         assert receipt(talk)["payload"]["provider_id"] == provider
@@ -554,8 +565,8 @@ async def test_an_effect_that_names_no_key_takes_the_one_that_is_usual_for_its_p
 
 
 async def test_without_a_name_and_without_a_value_the_error_says_what_to_set(memory: MemoryStore) -> None:
-    model = Script()
-    async with talking(memory, model, manifest=with_key({"null": {}}), environment={}) as talk:
+    model = ScriptedModel()
+    async with chat_world(memory, model, manifest=with_key({"null": {}}), environment={}) as talk:
         await talk.say("x")
         assert talk.turn["code"] == "secret_unavailable"
         assert "set LLM_API_KEY or OPENAI_API_KEY in the environment" in talk.turn["message"]
@@ -563,9 +574,9 @@ async def test_without_a_name_and_without_a_value_the_error_says_what_to_set(mem
 
 
 async def test_a_key_that_is_written_out_is_denied_before_it_is_in_an_intent(memory: MemoryStore) -> None:
-    model = Script()
+    model = ScriptedModel()
     rules = with_key({"variant": {"tag": "literal", "value": "sk-written-out"}})
-    async with talking(memory, model, manifest=rules) as talk:
+    async with chat_world(memory, model, manifest=rules) as talk:
         await talk.say("x")
         assert talk.turn["code"] == "literal_secret"
         assert talk.records("intent") == []
@@ -574,8 +585,8 @@ async def test_a_key_that_is_written_out_is_denied_before_it_is_in_an_intent(mem
 
 
 async def test_the_local_model_is_asked_without_a_key(memory: MemoryStore) -> None:
-    model = Script(said("Hi"))
-    async with talking(memory, model, environment={}) as talk:
+    model = ScriptedModel(text_answer("Hi"))
+    async with chat_world(memory, model, environment={}) as talk:
         await talk.say("x", provider="local", tools_ref=None)
     assert model.requests[0].api_key is None
 
@@ -588,21 +599,21 @@ async def test_the_key_is_nowhere_in_the_journal_the_blobs_or_the_errors(store: 
         raise RuntimeError(KEY)
 
     tool = Tool.wrap(nosy, name="nosy", effect=ToolEffect.READ_ONLY)
-    model = Script(called(("c1", "nosy", {})), said("ok"), echoing)
-    async with talking(store, model, [tool]) as talk:
+    model = ScriptedModel(call_answer(("c1", "nosy", {})), text_answer("ok"), echoing)
+    async with chat_world(store, model, [tool]) as talk:
         await talk.say("x")
         await talk.say("y")
         assert talk.turn["code"] == "authentication"
         assert KEY not in talk.turn["message"]
     assert model.requests[0].api_key == KEY
-    for record in stored(store):
+    for record in stored_records(store):
         assert KEY.encode() not in record.data
     for ref in store.iter_blobs():
         assert KEY.encode() not in store.get_blob(ref)
 
 
 async def test_an_unknown_provider_is_a_receipt(memory: MemoryStore) -> None:
-    async with talking(memory, Script(), manifest=chat_manifest(grants={"cap_llm": {"params": {}}})) as talk:
+    async with chat_world(memory, ScriptedModel(), manifest=chat_manifest(grants={"cap_llm": {"params": {}}})) as talk:
         await talk.say("x", provider="acme")
         assert talk.turn["status"] == "failed"
         assert "acme" in talk.turn["message"]
@@ -620,8 +631,10 @@ async def test_a_broken_call_is_wrapped_in_every_later_request(memory: MemorySto
     """Anthropic's format can't say it otherwise, and other hosts parse the arguments of earlier calls: the chat would
     never be answered again."""
     broken = ToolCall("c1", CLOCK, '{"timezone": ', invalid=True)
-    model = Script(Completion("", (broken,), "length", None, (broken,)), said("Again."), said("Hello."))
-    async with talking(memory, model) as talk:
+    model = ScriptedModel(
+        Completion("", (broken,), "length", None, (broken,)), text_answer("Again."), text_answer("Hello.")
+    )
+    async with chat_world(memory, model) as talk:
         await talk.say("What time is it?", provider=provider)
         await talk.say("Hello", provider=provider)
     wire = {"anthropic": anthropic, "openai-chat": openai_chat}.get(provider, openai_responses)
@@ -634,8 +647,8 @@ async def test_a_call_that_the_provider_ran_itself_is_not_run_again(memory: Memo
     """Seed 000, Tests: output items parsing (message, tool_call, tool_output)."""
     ran, answer = ToolCall("c1", CLOCK, "{}"), Message("assistant", (Text("Nine."),))
     items = (ran, ToolOutput("c1", "09:00"), answer)
-    model = Script(Completion("Nine.", (), "stop", None, items), said("Bye."))
-    async with talking(memory, model) as talk:
+    model = ScriptedModel(Completion("Nine.", (), "stop", None, items), text_answer("Bye."))
+    async with chat_world(memory, model) as talk:
         await talk.say("What time is it?")
         assert talk.events("demiurge/ToolCallRequested@1") == []
         kept = canonical_json.parse(talk.host.get_blob(receipt(talk)["payload"]["output_items_ref"]))
@@ -645,7 +658,9 @@ async def test_a_call_that_the_provider_ran_itself_is_not_run_again(memory: Memo
 
 
 async def test_a_request_names_one_toolset_and_its_answer_is_in_blobs(memory: MemoryStore) -> None:
-    async with talking(memory, Script(called(("c1", "core__get_current_time", {})), said("noon"))) as talk:
+    async with chat_world(
+        memory, ScriptedModel(call_answer(("c1", "core__get_current_time", {})), text_answer("noon"))
+    ) as talk:
         await talk.say("time?")
         first, last = talk.receipts("llm.generate")
         params = talk.records("intent")[0].body["params"]
@@ -658,7 +673,7 @@ async def test_a_request_names_one_toolset_and_its_answer_is_in_blobs(memory: Me
 
 
 async def test_a_receipt_names_the_secret_that_was_used_and_never_its_value(memory: MemoryStore) -> None:
-    async with talking(memory, Script(said("hello"))) as talk:
+    async with chat_world(memory, ScriptedModel(text_answer("hello"))) as talk:
         await talk.say("hi")
         [receipt] = talk.receipts("llm.generate")
     assert [dict(given) for given in receipt["secrets"]] == [{"alias": "llm/api", "version": 1}]

@@ -7,8 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.world.effects.test_tool_call import Outside, approve, asking, bump, contents, refusals
-from tests.world.small_world import MAIN, Script, called, dies_before, said, talking
+from tests.world.effects.test_tool_call import (
+    Outside,
+    approve,
+    bump_call,
+    output_contents,
+    policy_that_asks,
+    refusal_codes,
+)
+from tests.world.small_world import MAIN, ScriptedModel, call_answer, chat_world, stop_before_effect, text_answer
 
 from demiurge.errors import NotFound
 from demiurge.stores import Attempt, Batch, MemoryStore, Store
@@ -31,29 +38,31 @@ from demiurge.world.workspace import WORKSPACE
 
 async def left_open(store: Store, tools: list[Tool[Any, Any]], policy: ToolPolicy, *, approved: bool = False) -> None:
     """A call that was admitted, and approved if need be, by a process that died before it dispatched it."""
-    async with talking(store, Script(called(bump())), tools, policy=policy) as talk:
-        dies_before(talk.host, "tool.call")
+    async with chat_world(store, ScriptedModel(call_answer(bump_call())), tools, policy=policy) as talk:
+        stop_before_effect(talk.host, "tool.call")
         await talk.say("go")
         if approved:
             await approve(talk)
 
 
-@pytest.mark.parametrize(("policy", "code"), [(ToolPolicy(), "policy_denied"), (asking("bump"), "approval_required")])
+@pytest.mark.parametrize(
+    ("policy", "code"), [(ToolPolicy(), "policy_denied"), (policy_that_asks("bump"), "approval_required")]
+)
 async def test_a_policy_that_became_stricter_binds_calls_that_were_admitted_before(
     store: Store, policy: ToolPolicy, code: str
 ) -> None:
     outside = Outside()
     await left_open(store, [outside.tool()], ToolPolicy(allowed_tools=("bump",)))
-    async with talking(store, Script(said("done")), [outside.tool()], policy=policy) as talk:
+    async with chat_world(store, ScriptedModel(text_answer("done")), [outside.tool()], policy=policy) as talk:
         await talk.host.settle()
-        assert refusals(talk) == [code]
+        assert refusal_codes(talk) == [code]
     assert outside.seen == []
 
 
 async def test_a_policy_that_became_looser_leaves_the_approval_bound_to_the_call(store: Store) -> None:
     outside = Outside()
-    await left_open(store, [outside.tool()], asking("bump"), approved=True)
-    async with talking(store, Script(said("done")), [outside.tool()]) as talk:
+    await left_open(store, [outside.tool()], policy_that_asks("bump"), approved=True)
+    async with chat_world(store, ScriptedModel(text_answer("done")), [outside.tool()]) as talk:
         await talk.host.settle()
         assert talk.turn["status"] == "done"
     assert outside.seen == ["x"]
@@ -72,13 +81,13 @@ async def test_a_call_that_ends_its_process_each_time_is_given_up(store: Store, 
 
     tools = [Tool.wrap(look, name="bump", effect=effect)]
     await left_open(store, tools, ToolPolicy(allowed_tools=("bump",)))
-    async with talking(store, Script(), tools, perform=False) as talk:
+    async with chat_world(store, ScriptedModel(), tools, perform=False) as talk:
         [intent] = talk.host.state(MAIN).intents.values()
     keys = [attempt_key(intent, number) for number in range(MAX_ATTEMPTS)]
     store.append([], attempts=[Attempt(key, str(MAIN), "earlier", 1) for key in keys])
-    async with talking(store, Script(said("I could not look.")), tools) as talk:
+    async with chat_world(store, ScriptedModel(text_answer("I could not look.")), tools) as talk:
         await talk.host.settle()
-        assert refusals(talk) == [code]
+        assert refusal_codes(talk) == [code]
         assert talk.turn["status"] == "done"
     assert looked == []
 
@@ -93,14 +102,14 @@ async def test_a_def_handler_may_run_a_loop_of_its_own_while_others_are_busy(mem
         return "kept"
 
     tool = Tool.wrap(keep, name="keep", effect=ToolEffect.STATE_CHANGE, capabilities=(Workspaces,))
-    async with talking(memory, Script(called(("c1", "keep", {})), said("ok")), [tool]) as talk:
+    async with chat_world(memory, ScriptedModel(call_answer(("c1", "keep", {})), text_answer("ok")), [tool]) as talk:
         await talk.say("go", settle=False)
         for number in range(50):
             value = {"chat_id": f"other-{number}", "title": "t", "created_at_ms": 1}
             await talk.host.submit("demiurge/ChatCreated@1", value)
         async with asyncio.timeout(20):
             await talk.host.settle()
-        assert "kept" in contents(talk)[0]
+        assert "kept" in output_contents(talk)[0]
         versions = talk.host.state(Unit(WORKSPACE, "main")).cell
         assert versions is not None
         assert len(versions["versions"]) == 5
@@ -131,11 +140,11 @@ async def test_a_call_whose_attempt_came_with_the_receipt_before_it_runs_though_
 
     monkeypatch.setattr(store, "append", append)
     monkeypatch.setattr("demiurge.world.host.live.advance_with_blobs", spoiling)
-    model = Script(called(bump("a", "c1"), bump("b", "c2")), said("done"))
-    async with talking(store, model, [outside.tool()]) as talk:
+    model = ScriptedModel(call_answer(bump_call("a", "c1"), bump_call("b", "c2")), text_answer("done"))
+    async with chat_world(store, model, [outside.tool()]) as talk:
         with pytest.raises(NotFound):
             await talk.say("go")
         await talk.host.settle()
         assert talk.turn["status"] == "done"
-        assert not any("unknown_outcome" in content for content in contents(talk))
+        assert not any("unknown_outcome" in content for content in output_contents(talk))
     assert outside.seen == ["a", "b"]

@@ -13,15 +13,15 @@ from tests.world.small_world import (
     MAIN,
     START_NS,
     SYSTEM,
-    Script,
-    Talk,
-    called,
+    ChatClient,
+    ScriptedModel,
+    call_answer,
     chat_adapters,
     chat_manifest,
-    dies_before,
-    said,
-    stored,
-    talking,
+    chat_world,
+    stop_before_effect,
+    stored_records,
+    text_answer,
 )
 
 from demiurge.errors import Conflict, NotFound, UsageError
@@ -67,26 +67,26 @@ class Outside:
         return Tool.wrap(bump, name=name, effect=effect, **more)
 
 
-def asking(*names: str, allowed: tuple[str, ...] = ()) -> ToolPolicy:
+def policy_that_asks(*names: str, allowed: tuple[str, ...] = ()) -> ToolPolicy:
     return ToolPolicy(allowed_tools=(*names, *allowed), require_approval_for_tools=names)
 
 
-def bump(what: str = "x", call_id: str = "c1") -> tuple[str, str, dict[str, str]]:
+def bump_call(what: str = "x", call_id: str = "c1") -> tuple[str, str, dict[str, str]]:
     return (call_id, "bump", {"what": what})
 
 
-async def approve(talk: Talk, *, approve: bool = True, reason: str = "ok", index: int = 0) -> None:
+async def approve(talk: ChatClient, *, approve: bool = True, reason: str = "ok", index: int = 0) -> None:
     _, intent = talk.host.approvals()[index]
     await talk.host.decide(intent.id, approve=approve, reason=reason, caller=Caller("anna"))
     await talk.host.settle()
 
 
-def contents(talk: Talk) -> list[str]:
+def output_contents(talk: ChatClient) -> list[str]:
     return [output["content"] for output in talk.outputs()]
 
 
-def refusals(talk: Talk) -> list[str]:
-    return [canonical_json.parse_object(text)["error_code"] for text in contents(talk)]
+def refusal_codes(talk: ChatClient) -> list[str]:
+    return [canonical_json.parse_object(text)["error_code"] for text in output_contents(talk)]
 
 
 # -- one call ---------------------------------------------------------------------------------------------------------
@@ -94,7 +94,9 @@ def refusals(talk: Talk) -> list[str]:
 
 async def test_a_call_runs_is_recorded_and_answered(store: Store) -> None:
     outside = Outside()
-    async with talking(store, Script(called(bump()), said("done")), [outside.tool()]) as talk:
+    async with chat_world(
+        store, ScriptedModel(call_answer(bump_call()), text_answer("done")), [outside.tool()]
+    ) as talk:
         await talk.say("go")
         [receipt] = talk.receipts("tool.call")
         payload, get = receipt["payload"], talk.host.get_blob
@@ -111,28 +113,32 @@ async def test_a_call_runs_is_recorded_and_answered(store: Store) -> None:
 
 
 async def test_the_view_and_record_of_a_call_are_redacted_and_the_models_content_is_not(memory: MemoryStore) -> None:
-    async with talking(memory, Script(called(bump("secret")), said("done")), [Outside().tool()]) as talk:
+    async with chat_world(
+        memory, ScriptedModel(call_answer(bump_call("secret")), text_answer("done")), [Outside().tool()]
+    ) as talk:
         await talk.say("go")
         payload = talk.receipts("tool.call")[0]["payload"]
-        assert "secret" in contents(talk)[0]
+        assert "secret" in output_contents(talk)[0]
         for name in ("view_ref", "record_ref"):
             assert b"secret" not in talk.host.get_blob(payload[name])
 
 
 async def test_bad_arguments_are_answered_by_the_runner(memory: MemoryStore) -> None:
     outside = Outside()
-    model = Script(called(("c1", "bump", {"what": 7}), ("c2", "bump", {"wat": "x"})), said("sorry"))
-    async with talking(memory, model, [outside.tool()]) as talk:
+    model = ScriptedModel(call_answer(("c1", "bump", {"what": 7}), ("c2", "bump", {"wat": "x"})), text_answer("sorry"))
+    async with chat_world(memory, model, [outside.tool()]) as talk:
         await talk.say("go")
-        assert refusals(talk) == ["validation", "validation"]
+        assert refusal_codes(talk) == ["validation", "validation"]
     assert outside.seen == []
 
 
 async def test_a_tool_that_is_allowed_but_not_here_is_unavailable(memory: MemoryStore) -> None:
     policy = ToolPolicy(allowed_tools=("ghost",))
-    async with talking(memory, Script(called(("c1", "ghost", {})), said("ok")), policy=policy) as talk:
+    async with chat_world(
+        memory, ScriptedModel(call_answer(("c1", "ghost", {})), text_answer("ok")), policy=policy
+    ) as talk:
         await talk.say("go", tools_ref=None)
-        assert refusals(talk) == ["unavailable"]
+        assert refusal_codes(talk) == ["unavailable"]
 
 
 async def test_a_tool_that_raises_is_answered_without_its_words(memory: MemoryStore) -> None:
@@ -145,19 +151,21 @@ async def test_a_tool_that_raises_is_answered_without_its_words(memory: MemorySt
         raise ToolUserError("Ask for less.")
 
     tools = [Tool.wrap(breaks, name="breaks"), Tool.wrap(explains, name="explains")]
-    model = Script(called(("c1", "breaks", {}), ("c2", "explains", {})), said("ok"))
-    async with talking(memory, model, tools) as talk:
+    model = ScriptedModel(call_answer(("c1", "breaks", {}), ("c2", "explains", {})), text_answer("ok"))
+    async with chat_world(memory, model, tools) as talk:
         await talk.say("go")
-        assert refusals(talk) == ["execution", "execution"]
-        assert "Ask for less." in contents(talk)[1]
-    assert all(b"hunter2" not in record.data for record in stored(memory))
+        assert refusal_codes(talk) == ["execution", "execution"]
+        assert "Ask for less." in output_contents(talk)[1]
+    assert all(b"hunter2" not in record.data for record in stored_records(memory))
     assert all(b"hunter2" not in memory.get_blob(ref) for ref in memory.iter_blobs())
 
 
 async def test_calls_of_one_turn_are_all_answered_before_the_model_is_asked_again(memory: MemoryStore) -> None:
     outside = Outside()
-    model = Script(called(bump("a", "c1"), bump("b", "c2"), bump("c", "c3")), said("done"))
-    async with talking(memory, model, [outside.tool()]) as talk:
+    model = ScriptedModel(
+        call_answer(bump_call("a", "c1"), bump_call("b", "c2"), bump_call("c", "c3")), text_answer("done")
+    )
+    async with chat_world(memory, model, [outside.tool()]) as talk:
         await talk.say("go")
         assert [output["tool_call_id"] for output in talk.outputs()] == ["c1", "c2", "c3"]
     assert outside.seen == ["a", "b", "c"]
@@ -178,9 +186,9 @@ async def test_calls_of_one_turn_run_one_after_the_other_so_that_writes_do_not_c
         return ""
 
     writes = [(f"w{n}", WRITE, {"path": f"{n}.txt", "text": "x"}) for n in range(3)]
-    calls = called(*writes, ("c1", "count", {}), ("c2", "count", {}), ("c3", "count_too", {}))
+    calls = call_answer(*writes, ("c1", "count", {}), ("c2", "count", {}), ("c3", "count_too", {}))
     tools = [Tool.wrap(count, name=name, effect=ToolEffect.READ_ONLY) for name in ("count", "count_too")]
-    async with talking(memory, Script(calls, said("done")), tools) as talk:
+    async with chat_world(memory, ScriptedModel(calls, text_answer("done")), tools) as talk:
         await talk.say("go")
         cell = talk.host.state(Unit(WORKSPACE, "main")).cell
         assert cell is not None
@@ -201,20 +209,20 @@ async def test_cancelled_tools_are_in_doubt_when_they_change_something(memory: M
         store = MemoryStore("world_1")
         begun.clear()
         tool = Tool.wrap(slow, name="slow", effect=effect)
-        async with talking(store, Script(called(("c1", "slow", {})), said("ok")), [tool]) as talk:
+        async with chat_world(store, ScriptedModel(call_answer(("c1", "slow", {})), text_answer("ok")), [tool]) as talk:
             await talk.say("go", settle=False)
             await begun.wait()
             await talk.host.cancel(MAIN, reason="enough", caller=Caller("user"))
             await talk.host.settle()
             assert talk.receipts("tool.call")[0]["payload"]["code"] == code
-            assert refusals(talk) == [code]
+            assert refusal_codes(talk) == [code]
 
 
 async def test_a_call_that_is_cancelled_before_it_began_never_runs_not_even_after_a_restart(store: Store) -> None:
     outside = Outside()
     tools = [outside.tool()]
-    model = Script(called(bump()), said("unused"))
-    async with talking(store, model, tools, policy=asking("bump")) as talk:
+    model = ScriptedModel(call_answer(bump_call()), text_answer("unused"))
+    async with chat_world(store, model, tools, policy=policy_that_asks("bump")) as talk:
         await talk.say("go", settle=False)
         await talk.host.settle()
         _, intent = talk.host.approvals()[0]
@@ -227,7 +235,7 @@ async def test_a_call_that_is_cancelled_before_it_began_never_runs_not_even_afte
         await talk.host.settle()
         assert talk.host.state(MAIN).intents == {}
     seen = list(outside.seen)
-    async with talking(store, Script(), tools, policy=asking("bump")) as talk:
+    async with chat_world(store, ScriptedModel(), tools, policy=policy_that_asks("bump")) as talk:
         await talk.host.settle()
     assert outside.seen == seen
 
@@ -236,14 +244,14 @@ async def test_a_call_that_is_cancelled_before_it_began_never_runs_not_even_afte
 
 
 async def test_a_workspace_is_written_listed_and_read_by_effects(store: Store) -> None:
-    model = Script(
-        called(("c1", WRITE, {"path": "docs/a.txt", "text": "hello"})),
-        called(("c2", LIST, {"path": "docs"}), ("c3", READ, {"path": "docs/a.txt"})),
-        said("done"),
+    model = ScriptedModel(
+        call_answer(("c1", WRITE, {"path": "docs/a.txt", "text": "hello"})),
+        call_answer(("c2", LIST, {"path": "docs"}), ("c3", READ, {"path": "docs/a.txt"})),
+        text_answer("done"),
     )
-    async with talking(store, model) as talk:
+    async with chat_world(store, model) as talk:
         await talk.say("go")
-        wrote, listed, text = contents(talk)
+        wrote, listed, text = output_contents(talk)
         assert "docs/a.txt" in wrote
         assert "a.txt" in listed
         assert "hello" in text
@@ -256,7 +264,7 @@ async def test_a_workspace_is_written_listed_and_read_by_effects(store: Store) -
 
 
 async def test_a_capability_request_is_an_ingress_whose_effect_names_its_parent(memory: MemoryStore) -> None:
-    async with talking(memory, Script(called(("c1", LIST, {})), said("done"))) as talk:
+    async with chat_world(memory, ScriptedModel(call_answer(("c1", LIST, {})), text_answer("done"))) as talk:
         await talk.say("go")
         [parent] = [r for r in talk.records("intent") if r.body["kind"] == "tool.call"]
         [request] = talk.records("capability_request")
@@ -271,7 +279,9 @@ async def test_a_capability_request_is_an_ingress_whose_effect_names_its_parent(
 
 
 async def test_a_commit_names_the_call_that_caused_it(memory: MemoryStore) -> None:
-    async with talking(memory, Script(called(("c1", WRITE, {"path": "a", "text": "x"})), said("done"))) as talk:
+    async with chat_world(
+        memory, ScriptedModel(call_answer(("c1", WRITE, {"path": "a", "text": "x"})), text_answer("done"))
+    ) as talk:
         await talk.say("go")
         [intent] = [r for r in talk.records("intent") if r.body["kind"] == "workspace.commit"]
         [commit, *_] = talk.host.records(Unit(WORKSPACE, "main"))
@@ -280,14 +290,14 @@ async def test_a_commit_names_the_call_that_caused_it(memory: MemoryStore) -> No
 
 async def test_a_conflict_is_a_result_and_not_a_crash(memory: MemoryStore) -> None:
     def write(call_id: str, text: str, expected: int | None) -> Any:
-        return called((call_id, WRITE, {"path": "a", "text": text, "expected_version": expected}))
+        return call_answer((call_id, WRITE, {"path": "a", "text": text, "expected_version": expected}))
 
-    model = Script(write("c1", "one", 0), write("c2", "two", 0), write("c3", "three", 1), said("done"))
-    async with talking(memory, model) as talk:
+    model = ScriptedModel(write("c1", "one", 0), write("c2", "two", 0), write("c3", "three", 1), text_answer("done"))
+    async with chat_world(memory, model) as talk:
         await talk.say("go")
         outcomes = [m["tool"]["ok"] for m in talk.state["messages"] if m["tool"]]
         assert outcomes == [True, True, True], "a conflict is no failure of the tool"
-        assert "version 0 was expected, but it is 1" in contents(talk)[1]
+        assert "version 0 was expected, but it is 1" in output_contents(talk)[1]
         cell = talk.host.state(Unit(WORKSPACE, "main")).cell
         assert cell is not None
         assert len(cell["versions"]) == 2
@@ -296,10 +306,12 @@ async def test_a_conflict_is_a_result_and_not_a_crash(memory: MemoryStore) -> No
 async def test_a_first_write_may_expect_an_empty_workspace_and_another_expectation_conflicts(
     memory: MemoryStore,
 ) -> None:
-    model = Script(called(("c1", WRITE, {"path": "a", "text": "x", "expected_version": 7})), said("done"))
-    async with talking(memory, model) as talk:
+    model = ScriptedModel(
+        call_answer(("c1", WRITE, {"path": "a", "text": "x", "expected_version": 7})), text_answer("done")
+    )
+    async with chat_world(memory, model) as talk:
         await talk.say("go")
-        assert "version 7 was expected, but it is 0" in contents(talk)[0]
+        assert "version 7 was expected, but it is 0" in output_contents(talk)[0]
         assert talk.host.state(Unit(WORKSPACE, "main")).cell is None
 
 
@@ -315,10 +327,14 @@ async def test_a_first_write_may_expect_an_empty_workspace_and_another_expectati
 async def test_a_failed_workspace_call_tells_the_model_the_path(
     memory: MemoryStore, tool: str, arguments: dict[str, Any]
 ) -> None:
-    model = Script(called(("c0", WRITE, {"path": "docs/a", "text": "x"})), called(("c1", tool, arguments)), said("ok"))
-    async with talking(memory, model) as talk:
+    model = ScriptedModel(
+        call_answer(("c0", WRITE, {"path": "docs/a", "text": "x"})),
+        call_answer(("c1", tool, arguments)),
+        text_answer("ok"),
+    )
+    async with chat_world(memory, model) as talk:
         await talk.say("go")
-        answer = canonical_json.parse_object(contents(talk)[1])
+        answer = canonical_json.parse_object(output_contents(talk)[1])
         assert (answer["ok"], answer["error_code"]) == (False, "execution")
         assert arguments["path"] in answer["message"]
         assert talk.turn["status"] == "done"
@@ -326,12 +342,12 @@ async def test_a_failed_workspace_call_tells_the_model_the_path(
 
 async def test_a_path_outside_the_grant_is_denied_recorded_and_told(memory: MemoryStore) -> None:
     manifest = chat_manifest(grants={"cap_workspace": {"params": {"path_prefixes": ["docs"]}}})
-    model = Script(called(("c1", WRITE, {"path": "etc/passwd", "text": "x"})), said("ok"))
-    async with talking(memory, model, manifest=manifest) as talk:
+    model = ScriptedModel(call_answer(("c1", WRITE, {"path": "etc/passwd", "text": "x"})), text_answer("ok"))
+    async with chat_world(memory, model, manifest=manifest) as talk:
         await talk.say("go")
         [decision] = talk.records("decision")
         assert (decision.body["by"], decision.body["code"]) == ("cap", "path_not_allowed")
-        assert refusals(talk) == ["policy_denied"]
+        assert refusal_codes(talk) == ["policy_denied"]
         assert talk.host.state(Unit(WORKSPACE, "main")).cell is None
 
 
@@ -344,15 +360,15 @@ async def test_a_read_only_tool_of_the_users_can_not_write(memory: MemoryStore) 
         return "written"
 
     tool = Tool.wrap(sneaky, name="sneaky", effect=ToolEffect.READ_ONLY, capabilities=(Workspaces,))
-    async with talking(memory, Script(called(("c1", "sneaky", {})), said("ok")), [tool]) as talk:
+    async with chat_world(memory, ScriptedModel(call_answer(("c1", "sneaky", {})), text_answer("ok")), [tool]) as talk:
         await talk.say("go")
         assert [d.body["code"] for d in talk.records("decision")] == ["effect_level"]
-        assert refusals(talk) == ["policy_denied"]
+        assert refusal_codes(talk) == ["policy_denied"]
         assert talk.host.state(Unit(WORKSPACE, "main")).cell is None
 
 
 async def test_introspection_receipts_name_the_unit_its_number_and_the_hash_of_what_was_read(store: Store) -> None:
-    async with talking(store, Script(called(("c1", STATE, {})), said("ok"))) as talk:
+    async with chat_world(store, ScriptedModel(call_answer(("c1", STATE, {})), text_answer("ok"))) as talk:
         await talk.say("go")
         [receipt] = talk.receipts("introspect.state")
         reading = receipt["payload"]["reading"]
@@ -367,10 +383,10 @@ async def test_introspection_receipts_name_the_unit_its_number_and_the_hash_of_w
 
 
 async def test_introspection_of_what_is_not_there_says_so(memory: MemoryStore) -> None:
-    calls = called(("c1", STATE, {"module": "ex/None@1"}), ("c2", STATE, {"key": "nobody"}))
-    async with talking(memory, Script(calls, said("ok"))) as talk:
+    calls = call_answer(("c1", STATE, {"module": "ex/None@1"}), ("c2", STATE, {"key": "nobody"}))
+    async with chat_world(memory, ScriptedModel(calls, text_answer("ok"))) as talk:
         await talk.say("go")
-        texts = contents(talk)
+        texts = output_contents(talk)
         assert "There is no module ex/None@1." in texts[0]
         receipts = talk.receipts("introspect.state")
         assert sorted(r["status"] for r in receipts) == ["error", "ok"]
@@ -380,11 +396,13 @@ async def test_introspection_of_what_is_not_there_says_so(memory: MemoryStore) -
 
 
 async def test_the_manifest_is_introspected_by_its_address(memory: MemoryStore) -> None:
-    async with talking(memory, Script(called(("c1", "introspect__manifest", {})), said("ok"))) as talk:
+    async with chat_world(
+        memory, ScriptedModel(call_answer(("c1", "introspect__manifest", {})), text_answer("ok"))
+    ) as talk:
         await talk.say("go")
         [receipt] = talk.receipts("introspect.manifest")
         assert receipt["payload"] == {"manifest_ref": talk.host.manifest.ref}
-        _, _, value = contents(talk)[0].partition("\n\n")
+        _, _, value = output_contents(talk)[0].partition("\n\n")
         shown = canonical_json.parse_object(value)["manifest"]
         assert "demiurge/chat_plan@1" in shown["plans"]
         assert {"llm.generate", "tool.call", "workspace.commit"} <= set(shown["effects"])
@@ -400,15 +418,15 @@ async def test_the_manifest_is_introspected_by_its_address(memory: MemoryStore) 
 
 
 async def test_a_model_is_shown_the_rules_for_its_caller_and_not_whom_they_name(memory: MemoryStore) -> None:
-    model = Script(called(("c1", "introspect__manifest", {})), said("ok"))
+    model = ScriptedModel(call_answer(("c1", "introspect__manifest", {})), text_answer("ok"))
     rules = (
         ToolPolicyRule("ours", tenants=("acme", "globex"), denied_tools=(READ,)),
         ToolPolicyRule("theirs", tenants=("initech",), denied_tools=(LIST,)),
     )
     policy = ToolPolicy(("introspect__manifest", READ, LIST), rules=rules)
-    async with talking(memory, model, policy=policy) as talk:
+    async with chat_world(memory, model, policy=policy) as talk:
         await talk.say("go", caller=BOT)
-        shown = canonical_json.parse_object(contents(talk)[0].partition("\n\n")[2])["manifest"]["tool_policy"]
+        shown = canonical_json.parse_object(output_contents(talk)[0].partition("\n\n")[2])["manifest"]["tool_policy"]
         assert shown["rules"] == [{"name": "ours", "denied_tools": [READ]}]
 
 
@@ -422,9 +440,9 @@ async def test_a_tool_may_ask_for_several_things_at_once(memory: MemoryStore) ->
         return f"{len(entries)} {state['key']}"
 
     tool = Tool.wrap(both, name="both", effect=ToolEffect.READ_ONLY, capabilities=(Workspaces, Introspection))
-    async with talking(memory, Script(called(("c1", "both", {})), said("ok")), [tool]) as talk:
+    async with chat_world(memory, ScriptedModel(call_answer(("c1", "both", {})), text_answer("ok")), [tool]) as talk:
         await talk.say("go")
-        assert "0 main" in contents(talk)[0]
+        assert "0 main" in output_contents(talk)[0]
         assert [r.body["ordinal"] for r in talk.records("capability_request")] == [0, 1]
 
 
@@ -433,7 +451,9 @@ async def test_a_tool_may_ask_for_several_things_at_once(memory: MemoryStore) ->
 
 async def test_a_call_that_needs_a_person_waits_undispatched(store: Store) -> None:
     outside = Outside()
-    async with talking(store, Script(called(bump())), [outside.tool()], policy=asking("bump")) as talk:
+    async with chat_world(
+        store, ScriptedModel(call_answer(bump_call())), [outside.tool()], policy=policy_that_asks("bump")
+    ) as talk:
         await talk.say("go")
         [(unit, intent)] = talk.host.approvals()
         assert unit == MAIN
@@ -448,8 +468,8 @@ async def test_a_call_that_needs_a_person_waits_undispatched(store: Store) -> No
 
 async def test_an_approved_call_runs_once_and_its_record_says_who(store: Store) -> None:
     outside = Outside()
-    model = Script(called(bump()), said("done"))
-    async with talking(store, model, [outside.tool()], policy=asking("bump")) as talk:
+    model = ScriptedModel(call_answer(bump_call()), text_answer("done"))
+    async with chat_world(store, model, [outside.tool()], policy=policy_that_asks("bump")) as talk:
         await talk.say("go")
         await approve(talk, reason="go ahead")
         [decision] = talk.records("approval")
@@ -466,11 +486,11 @@ async def test_an_approved_call_runs_once_and_its_record_says_who(store: Store) 
 
 async def test_a_rejected_call_is_told_to_the_model_with_the_reason(memory: MemoryStore) -> None:
     outside = Outside()
-    model = Script(called(bump()), said("pity"))
-    async with talking(memory, model, [outside.tool()], policy=asking("bump")) as talk:
+    model = ScriptedModel(call_answer(bump_call()), text_answer("pity"))
+    async with chat_world(memory, model, [outside.tool()], policy=policy_that_asks("bump")) as talk:
         await talk.say("go")
         await approve(talk, approve=False, reason="Not on a Sunday.")
-        answer = canonical_json.parse_object(contents(talk)[0])
+        answer = canonical_json.parse_object(output_contents(talk)[0])
         assert (answer["error_code"], answer["message"]) == ("approval_rejected", "Not on a Sunday.")
         assert talk.turn["status"] == "done"
     assert outside.seen == []
@@ -478,16 +498,16 @@ async def test_a_rejected_call_is_told_to_the_model_with_the_reason(memory: Memo
 
 async def test_a_decision_that_comes_too_late_is_expired(memory: MemoryStore) -> None:
     outside = Outside()
-    manifest = chat_manifest([outside.tool()], asking("bump"))
+    manifest = chat_manifest([outside.tool()], policy_that_asks("bump"))
     clock = FixedClock(START_NS)
     host = Host(
         memory,
         manifest,
-        chat_adapters(Script(called(bump()), said("ok")), [outside.tool()]),
+        chat_adapters(ScriptedModel(call_answer(bump_call()), text_answer("ok")), [outside.tool()]),
         clock=clock,
         entropy=SeededEntropy(1),
     )
-    talk = Talk(host)
+    talk = ChatClient(host)
     memory.put_blob(SYSTEM)
     await host.start()
     await talk.create()
@@ -496,18 +516,18 @@ async def test_a_decision_that_comes_too_late_is_expired(memory: MemoryStore) ->
     clock.advance(7 * DAY_NS)
     await host.decide(intent.id, approve=True, reason="ok", caller=Caller("anna"))
     await host.settle()
-    assert refusals(talk) == ["approval_expired"]
+    assert refusal_codes(talk) == ["approval_expired"]
     await host.close()
     assert outside.seen == []
 
 
 async def test_a_decision_survives_a_restart_while_it_is_pending(store: Store) -> None:
     outside = Outside()
-    tools, policy = [outside.tool()], asking("bump")
-    async with talking(store, Script(called(bump())), tools, policy=policy) as talk:
+    tools, policy = [outside.tool()], policy_that_asks("bump")
+    async with chat_world(store, ScriptedModel(call_answer(bump_call())), tools, policy=policy) as talk:
         await talk.say("go")
         [(_, before)] = talk.host.approvals()
-    async with talking(store, Script(said("done")), tools, policy=policy) as talk:
+    async with chat_world(store, ScriptedModel(text_answer("done")), tools, policy=policy) as talk:
         await talk.host.settle()
         assert outside.seen == []
         [(_, after)] = talk.host.approvals()
@@ -519,14 +539,14 @@ async def test_a_decision_survives_a_restart_while_it_is_pending(store: Store) -
 
 async def test_an_approved_call_that_was_not_begun_runs_after_a_restart(store: Store) -> None:
     outside = Outside()
-    tools, policy = [outside.tool()], asking("bump")
-    async with talking(store, Script(called(bump())), tools, policy=policy) as talk:
+    tools, policy = [outside.tool()], policy_that_asks("bump")
+    async with chat_world(store, ScriptedModel(call_answer(bump_call())), tools, policy=policy) as talk:
         await talk.say("go")
         intent = talk.host.approvals()[0][1]
-        dies_before(talk.host)
+        stop_before_effect(talk.host)
         await talk.host.decide(intent.id, approve=True, reason="", caller=Caller("anna"))
     assert outside.seen == []
-    async with talking(store, Script(said("done")), tools, policy=policy) as talk:
+    async with chat_world(store, ScriptedModel(text_answer("done")), tools, policy=policy) as talk:
         await talk.host.settle()
         assert talk.turn["status"] == "done"
     assert outside.seen == ["x"]
@@ -535,11 +555,15 @@ async def test_an_approved_call_that_was_not_begun_runs_after_a_restart(store: S
 async def test_a_policy_that_denies_since_then_beats_the_approval(store: Store) -> None:
     outside = Outside()
     tools = [outside.tool()]
-    async with talking(store, Script(called(bump())), tools, policy=asking("bump")) as talk:
+    async with chat_world(
+        store, ScriptedModel(call_answer(bump_call())), tools, policy=policy_that_asks("bump")
+    ) as talk:
         await talk.say("go")
-    async with talking(store, Script(said("ok")), tools, policy=ToolPolicy(allowed_tools=(READ,))) as talk:
+    async with chat_world(
+        store, ScriptedModel(text_answer("ok")), tools, policy=ToolPolicy(allowed_tools=(READ,))
+    ) as talk:
         await approve(talk)
-        assert refusals(talk) == ["policy_denied"]
+        assert refusal_codes(talk) == ["policy_denied"]
         assert talk.records("decision")[-1].body["by"] == "tool_policy"
     assert outside.seen == []
 
@@ -552,41 +576,45 @@ async def test_an_approval_that_one_rule_asked_for_does_not_count_under_another(
     """Whether it was given before the rule changed, to a call that had not begun, or after."""
     policies = {
         "another rule": ToolPolicy(("bump",), require_approval_for_effects=(ToolEffect.STATE_CHANGE,)),
-        "the same rule": asking("bump", allowed=(READ,)),
+        "the same rule": policy_that_asks("bump", allowed=(READ,)),
         "no rule": ToolPolicy(("bump",)),
     }
     outside = Outside()
     tools = [outside.tool()]
-    async with talking(memory, Script(called(bump())), tools, policy=asking("bump")) as talk:
+    async with chat_world(
+        memory, ScriptedModel(call_answer(bump_call())), tools, policy=policy_that_asks("bump")
+    ) as talk:
         await talk.say("go")
         if given_before:
-            dies_before(talk.host)
+            stop_before_effect(talk.host)
             await talk.host.decide(talk.host.approvals()[0][1].id, approve=True, reason="", caller=Caller("anna"))
-    async with talking(memory, Script(said("ok")), tools, policy=policies[now]) as talk:
+    async with chat_world(memory, ScriptedModel(text_answer("ok")), tools, policy=policies[now]) as talk:
         if not given_before:
             await approve(talk)
         await talk.host.settle()
         assert talk.turn["status"] == "done"
         assert list(talk.host.replay())
-        assert ran or refusals(talk) == ["approval_expired"]
+        assert ran or refusal_codes(talk) == ["approval_expired"]
     assert outside.seen == (["x"] if ran else [])
 
 
 async def test_a_tool_that_changed_since_then_beats_the_approval(store: Store) -> None:
     outside = Outside()
-    async with talking(store, Script(called(bump())), [outside.tool()], policy=asking("bump")) as talk:
+    async with chat_world(
+        store, ScriptedModel(call_answer(bump_call())), [outside.tool()], policy=policy_that_asks("bump")
+    ) as talk:
         await talk.say("go")
     changed = [outside.tool(ToolEffect.EXTERNAL_SIDE_EFFECT)]
-    async with talking(store, Script(said("ok")), changed, policy=asking("bump")) as talk:
+    async with chat_world(store, ScriptedModel(text_answer("ok")), changed, policy=policy_that_asks("bump")) as talk:
         await approve(talk)
-        assert refusals(talk) == ["approval_expired"]
+        assert refusal_codes(talk) == ["approval_expired"]
     assert outside.seen == []
 
 
 async def test_a_call_is_decided_once(memory: MemoryStore) -> None:
     outside = Outside()
-    model = Script(called(bump()), said("done"))
-    async with talking(memory, model, [outside.tool()], policy=asking("bump")) as talk:
+    model = ScriptedModel(call_answer(bump_call()), text_answer("done"))
+    async with chat_world(memory, model, [outside.tool()], policy=policy_that_asks("bump")) as talk:
         await talk.say("go")
         _, intent = talk.host.approvals()[0]
         yes = talk.host.decide(intent.id, approve=True, reason="", caller=Caller("anna"))
@@ -620,7 +648,9 @@ CHIEF = Caller("ann", roles=("chief",))
 async def test_the_caller_decides_which_rule_applies_and_an_approver_needs_the_role(store: Store) -> None:
     outside = Outside()
     tools = [outside.tool()]
-    async with talking(store, Script(called(bump()), said("done")), tools, policy=BY_CHIEFS) as talk:
+    async with chat_world(
+        store, ScriptedModel(call_answer(bump_call()), text_answer("done")), tools, policy=BY_CHIEFS
+    ) as talk:
         await talk.say("go", caller=BOT)
         [(_, intent)] = talk.host.approvals()
         assert intent.caller == BOT
@@ -640,19 +670,19 @@ async def test_the_caller_decides_which_rule_applies_and_an_approver_needs_the_r
         assert talk.turn["status"] == "done"
         assert list(talk.host.replay())
     assert outside.seen == ["x"]
-    async with talking(store, Script(), tools, policy=BY_CHIEFS) as talk:
+    async with chat_world(store, ScriptedModel(), tools, policy=BY_CHIEFS) as talk:
         assert list(talk.host.replay())
 
 
 async def test_an_approval_by_a_role_survives_a_restart(store: Store) -> None:
     outside = Outside()
     tools = [outside.tool()]
-    async with talking(store, Script(called(bump())), tools, policy=BY_CHIEFS) as talk:
+    async with chat_world(store, ScriptedModel(call_answer(bump_call())), tools, policy=BY_CHIEFS) as talk:
         await talk.say("go", caller=BOT)
         intent = talk.host.approvals()[0][1]
-        dies_before(talk.host)
+        stop_before_effect(talk.host)
         await talk.host.decide(intent.id, approve=True, reason="", caller=CHIEF)
-    async with talking(store, Script(said("done")), tools, policy=BY_CHIEFS) as talk:
+    async with chat_world(store, ScriptedModel(text_answer("done")), tools, policy=BY_CHIEFS) as talk:
         await talk.host.settle()
         assert talk.turn["status"] == "done"
     assert outside.seen == ["x"]
@@ -662,40 +692,42 @@ async def test_an_approval_does_not_count_once_others_have_to_give_it(memory: Me
     outside = Outside()
     tools = [outside.tool()]
     narrower = replace(BY_CHIEFS, rules=(BY_CHIEFS.rules[0], replace(BY_CHIEFS.rules[1], approvers=("user",))))
-    async with talking(memory, Script(called(bump())), tools, policy=BY_CHIEFS) as talk:
+    async with chat_world(memory, ScriptedModel(call_answer(bump_call())), tools, policy=BY_CHIEFS) as talk:
         await talk.say("go", caller=BOT)
-        dies_before(talk.host)
+        stop_before_effect(talk.host)
         await talk.host.decide(talk.host.approvals()[0][1].id, approve=True, reason="", caller=CHIEF)
-    async with talking(memory, Script(said("ok")), tools, policy=narrower) as talk:
+    async with chat_world(memory, ScriptedModel(text_answer("ok")), tools, policy=narrower) as talk:
         await talk.host.settle()
-        assert refusals(talk) == ["approval_expired"]
+        assert refusal_codes(talk) == ["approval_expired"]
     assert outside.seen == []
 
 
 async def test_a_rule_for_one_tenant_allows_nothing_to_another(memory: MemoryStore) -> None:
     outside = Outside()
-    model = Script(called(bump()), said("ok"))
-    async with talking(memory, model, [outside.tool()], policy=BY_CHIEFS) as talk:
+    model = ScriptedModel(call_answer(bump_call()), text_answer("ok"))
+    async with chat_world(memory, model, [outside.tool()], policy=BY_CHIEFS) as talk:
         await talk.say("go", caller=replace(BOT, tenant="globex"))
-        assert refusals(talk) == ["policy_denied"]
+        assert refusal_codes(talk) == ["policy_denied"]
         [asked] = [record.body for record in talk.records("intent") if record.body["kind"] == "tool.call"]
         assert ", rule" not in asked["admitted"]["rule"]
     assert outside.seen == []
 
 
 async def test_a_caller_may_cancel_a_call_that_only_others_may_approve(memory: MemoryStore) -> None:
-    async with talking(memory, Script(called(bump())), [Outside().tool()], policy=BY_CHIEFS) as talk:
+    async with chat_world(
+        memory, ScriptedModel(call_answer(bump_call())), [Outside().tool()], policy=BY_CHIEFS
+    ) as talk:
         await talk.say("go", caller=BOT)
         await talk.host.submit("demiurge/TurnCancelled@1", {"chat_id": "main", "request_id": 1})
         await talk.host.cancel(MAIN, reason="Never mind.", caller=BOT)
         assert talk.host.approvals() == []
-        assert refusals(talk) == ["cancelled"]
+        assert refusal_codes(talk) == ["cancelled"]
 
 
 async def test_two_calls_wait_for_two_decisions_and_then_one_follow_up(memory: MemoryStore) -> None:
     outside = Outside()
-    model = Script(called(bump("a", "c1"), bump("b", "c2")), said("done"))
-    async with talking(memory, model, [outside.tool()], policy=asking("bump")) as talk:
+    model = ScriptedModel(call_answer(bump_call("a", "c1"), bump_call("b", "c2")), text_answer("done"))
+    async with chat_world(memory, model, [outside.tool()], policy=policy_that_asks("bump")) as talk:
         await talk.say("go")
         await approve(talk, index=1)
         assert (talk.turn["status"], len(model.requests)) == ("tools", 1)
@@ -706,18 +738,20 @@ async def test_two_calls_wait_for_two_decisions_and_then_one_follow_up(memory: M
 
 async def test_cancelling_withdraws_what_waits_for_a_person(memory: MemoryStore) -> None:
     outside = Outside()
-    async with talking(memory, Script(called(bump())), [outside.tool()], policy=asking("bump")) as talk:
+    async with chat_world(
+        memory, ScriptedModel(call_answer(bump_call())), [outside.tool()], policy=policy_that_asks("bump")
+    ) as talk:
         await talk.say("go")
         await talk.host.submit("demiurge/TurnCancelled@1", {"chat_id": "main", "request_id": 1})
         await talk.host.cancel(MAIN, reason="Never mind.", caller=Caller("user"))
         assert talk.host.approvals() == []
-        assert refusals(talk) == ["cancelled"]
+        assert refusal_codes(talk) == ["cancelled"]
         assert not talk.host.state(MAIN).is_open
     assert outside.seen == []
 
 
 async def test_nothing_waits_under_an_id_that_nobody_gave(memory: MemoryStore) -> None:
-    async with talking(memory, Script()) as talk:
+    async with chat_world(memory, ScriptedModel()) as talk:
         with pytest.raises(NotFound):
             await talk.host.decide(b"?" * 32, approve=True, reason="", caller=Caller("anna"))
 
@@ -725,16 +759,16 @@ async def test_nothing_waits_under_an_id_that_nobody_gave(memory: MemoryStore) -
 # -- restarts ---------------------------------------------------------------------------------------------------------
 
 
-async def crashed(store: Store, tools: list[Tool[Any, Any]], *, attempted: bool, call: Any = None) -> None:
+async def crash_in_call(store: Store, tools: list[Tool[Any, Any]], *, attempted: bool, call: Any = None) -> None:
     """A turn whose call was dispatched when the process died: begun (an attempt is durable) or not yet."""
-    async with talking(store, Script(called(call or bump())), tools) as talk:
-        dies_before(talk.host, "tool.call", attempted_in=store if attempted else None)
+    async with chat_world(store, ScriptedModel(call_answer(call or bump_call())), tools) as talk:
+        stop_before_effect(talk.host, "tool.call", attempted_in=store if attempted else None)
         await talk.say("go")
         assert len(talk.host.state(MAIN).intents) == 1
 
 
-async def restarted(store: Store, tools: list[Tool[Any, Any]]) -> Talk:
-    async with talking(store, Script(said("done")), tools) as talk:
+async def settle_after_restart(store: Store, tools: list[Tool[Any, Any]]) -> ChatClient:
+    async with chat_world(store, ScriptedModel(text_answer("done")), tools) as talk:
         await talk.host.settle()
         assert talk.turn["status"] == "done"
         return talk
@@ -744,19 +778,19 @@ async def restarted(store: Store, tools: list[Tool[Any, Any]]) -> Talk:
 async def test_a_call_that_was_not_begun_is_dispatched_after_a_restart(store: Store, effect: ToolEffect) -> None:
     outside = Outside()
     tools = [outside.tool(effect)]
-    await crashed(store, tools, attempted=False)
-    talk = await restarted(store, tools)
+    await crash_in_call(store, tools, attempted=False)
+    talk = await settle_after_restart(store, tools)
     assert outside.seen == ["x"]
-    assert "bumped" in contents(talk)[0]
+    assert "bumped" in output_contents(talk)[0]
 
 
 async def test_a_begun_call_that_only_reads_is_made_again(store: Store) -> None:
     outside = Outside()
     tools = [outside.tool(ToolEffect.READ_ONLY)]
-    await crashed(store, tools, attempted=True)
-    talk = await restarted(store, tools)
+    await crash_in_call(store, tools, attempted=True)
+    talk = await settle_after_restart(store, tools)
     assert outside.seen == ["x"]
-    assert "bumped" in contents(talk)[0]
+    assert "bumped" in output_contents(talk)[0]
 
 
 @pytest.mark.parametrize("effect", [ToolEffect.STATE_CHANGE, ToolEffect.EXTERNAL_SIDE_EFFECT])
@@ -765,10 +799,10 @@ async def test_a_begun_call_that_changes_something_is_in_doubt_and_never_repeate
 ) -> None:
     outside = Outside()
     tools = [outside.tool(effect)]
-    await crashed(store, tools, attempted=True)
-    talk = await restarted(store, tools)
+    await crash_in_call(store, tools, attempted=True)
+    talk = await settle_after_restart(store, tools)
     assert outside.seen == []
-    assert refusals(talk) == ["unknown_outcome"]
+    assert refusal_codes(talk) == ["unknown_outcome"]
 
 
 async def test_a_reconcile_hook_finds_out_what_became_of_a_begun_call(store: Store) -> None:
@@ -782,13 +816,13 @@ async def test_a_reconcile_hook_finds_out_what_became_of_a_begun_call(store: Sto
         return ToolResult(message="it was bumped before", value="")
 
     tools = [outside.tool(reconcile=find_out, capabilities=(Workspaces,))]
-    await crashed(store, tools, attempted=True)
-    talk = await restarted(store, tools)
+    await crash_in_call(store, tools, attempted=True)
+    talk = await settle_after_restart(store, tools)
     assert (outside.seen, asked) == ([], ["x"])
-    assert "it was bumped before" in contents(talk)[0]
+    assert "it was bumped before" in output_contents(talk)[0]
 
 
-def reader(
+def reading_tool(
     paths: list[str], seen: list[str], *, effect: ToolEffect = ToolEffect.READ_ONLY, **more: Any
 ) -> Tool[Any, Any]:
     """Lists the folders of `paths` one after the other; a path "!" is where the process dies."""
@@ -809,11 +843,11 @@ def reader(
 
 async def died_reading(store: Store, tool: Tool[Any, Any], requests: int) -> None:
     """A world whose tool had made `requests` when the process died."""
-    model = Script(
-        called(*((f"w{n}", WRITE, {"path": f"{name}/f", "text": "x"}) for n, name in enumerate("abc"))),
-        called(("c1", "look", {})),
+    model = ScriptedModel(
+        call_answer(*((f"w{n}", WRITE, {"path": f"{name}/f", "text": "x"}) for n, name in enumerate("abc"))),
+        call_answer(("c1", "look", {})),
     )
-    async with talking(store, model, [tool]) as talk:
+    async with chat_world(store, model, [tool]) as talk:
         await talk.say("go", settle=False)
         while sum(r.body["kind"] == "workspace.list" for r in talk.records("capability_request")) < requests:
             await asyncio.sleep(0.001)
@@ -823,19 +857,19 @@ async def died_reading(store: Store, tool: Tool[Any, Any], requests: int) -> Non
 
 async def test_a_handler_that_is_run_again_is_answered_from_what_was_recorded_in_order(store: Store) -> None:
     seen: list[str] = []
-    await died_reading(store, reader(["a", "b", "!"], seen), 2)
+    await died_reading(store, reading_tool(["a", "b", "!"], seen), 2)
     again: list[str] = []
-    talk = await restarted(store, [reader(["a", "b", "c"], again)])
+    talk = await settle_after_restart(store, [reading_tool(["a", "b", "c"], again)])
     assert (seen, again) == (["a", "b"], ["a", "b", "c"])
     kinds = [r for r in talk.records("capability_request") if r.body["kind"] == "workspace.list"]
     assert [r.body["params"]["path"] for r in kinds] == ["a", "b", "c"], "the first two were not asked again"
-    assert "looked" in contents(talk)[-1]
+    assert "looked" in output_contents(talk)[-1]
 
 
 async def test_a_handler_that_asks_for_something_else_the_second_time_is_in_doubt(store: Store) -> None:
-    await died_reading(store, reader(["a", "!"], []), 1)
-    talk = await restarted(store, [reader(["b"], [])])
-    assert canonical_json.parse_object(contents(talk)[-1])["error_code"] == "unknown_outcome"
+    await died_reading(store, reading_tool(["a", "!"], []), 1)
+    talk = await settle_after_restart(store, [reading_tool(["b"], [])])
+    assert canonical_json.parse_object(output_contents(talk)[-1])["error_code"] == "unknown_outcome"
 
 
 async def test_a_reconcile_hook_may_ask_for_what_the_handler_never_asked(store: Store) -> None:
@@ -846,29 +880,29 @@ async def test_a_reconcile_hook_may_ask_for_what_the_handler_never_asked(store: 
         return ToolResult(message=f"found {len(entries)}", value="")
 
     change = ToolEffect.STATE_CHANGE
-    await died_reading(store, reader(["a", "!"], [], effect=change, reconcile=find_out), 1)
-    talk = await restarted(store, [reader(["a", "!"], [], effect=change, reconcile=find_out)])
-    assert "found 3" in contents(talk)[-1]
+    await died_reading(store, reading_tool(["a", "!"], [], effect=change, reconcile=find_out), 1)
+    talk = await settle_after_restart(store, [reading_tool(["a", "!"], [], effect=change, reconcile=find_out)])
+    assert "found 3" in output_contents(talk)[-1]
 
 
 async def test_a_tool_that_changed_while_its_call_was_open_does_not_run(store: Store) -> None:
     outside = Outside()
-    await crashed(store, [outside.tool(ToolEffect.READ_ONLY)], attempted=True)
+    await crash_in_call(store, [outside.tool(ToolEffect.READ_ONLY)], attempted=True)
     changed = [outside.tool(ToolEffect.EXTERNAL_SIDE_EFFECT)]
-    async with talking(store, Script(said("ok")), changed) as talk:
+    async with chat_world(store, ScriptedModel(text_answer("ok")), changed) as talk:
         await talk.host.settle()
-        assert refusals(talk) == ["unavailable"]
+        assert refusal_codes(talk) == ["unavailable"]
     assert outside.seen == []
 
 
 async def test_a_model_call_that_was_begun_is_made_again_with_the_same_key(store: Store) -> None:
-    first = Script()
-    async with talking(store, first) as talk:
-        dies_before(talk.host, attempted_in=store)
+    first = ScriptedModel()
+    async with chat_world(store, first) as talk:
+        stop_before_effect(talk.host, attempted_in=store)
         await talk.say("go")
         [intent] = talk.host.state(MAIN).intents
-    model = Script(said("hello"))
-    async with talking(store, model) as talk:
+    model = ScriptedModel(text_answer("hello"))
+    async with chat_world(store, model) as talk:
         await talk.host.settle()
         assert talk.turn["status"] == "done"
     assert model.requests[0].idempotency_key == intent.hex()
@@ -886,7 +920,7 @@ def intent_for(tool: str) -> OpenIntent:
     return OpenIntent(b"i", 0, "tool.call", params, "cap_tool", {}, Caller("user"), Ref("m"))
 
 
-def talker(text: str) -> Tool[Any, Any]:
+def telling_tool(text: str) -> Tool[Any, Any]:
     async def tell() -> dict[str, str]:
         """Tells what it knows."""
         if not text:
@@ -897,8 +931,8 @@ def talker(text: str) -> Tool[Any, Any]:
 
 
 async def test_all_calls_of_an_answer_are_answered_before_the_next_request(memory: MemoryStore) -> None:
-    model = Script(called(("c1", "tell", {}), ("c2", "core__get_current_time", {})), said("ok"))
-    async with talking(memory, model, [talker("")]) as talk:
+    model = ScriptedModel(call_answer(("c1", "tell", {}), ("c2", "core__get_current_time", {})), text_answer("ok"))
+    async with chat_world(memory, model, [telling_tool("")]) as talk:
         await talk.say("well?")
         assert talk.roles() == ["user", "assistant", "tool", "tool", "assistant"]
         assert [output["tool_call_id"] for output in talk.outputs()] == ["c1", "c2"]
@@ -909,10 +943,10 @@ async def test_all_calls_of_an_answer_are_answered_before_the_next_request(memor
 
 async def test_a_result_that_is_too_long_is_referred_to_and_kept_whole(store: Store) -> None:
     """The model is told of it after it was decoded, redacted for people apart: nothing is cut in the middle."""
-    tool, text = talker("x" * 5000), "x" * 5000
+    tool, text = telling_tool("x" * 5000), "x" * 5000
     policy = ToolPolicy(allowed_tools=("tell",), budgets=Budgets(max_result_bytes=200))
-    model = Script(called(("c1", "tell", {})), said("long"))
-    async with talking(store, model, [tool], policy=policy) as talk:
+    model = ScriptedModel(call_answer(("c1", "tell", {})), text_answer("long"))
+    async with chat_world(store, model, [tool], policy=policy) as talk:
         await talk.say("well?")
         [receipt] = [r for r in talk.records("receipt") if "message_ref" in r.body["payload"]]
         [output] = talk.outputs()

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.world.effects.vault_child import open_host, work
-from tests.world.effects.vaults import ROBOT, sealed, value_of, vault_at
-from tests.world.recomputed_stores import sound
+from tests.world.effects.vault_child import effects_to_request, open_host
+from tests.world.effects.vaults import ROBOT, sealed_value, value_of, vault_at
+from tests.world.recomputed_stores import assert_sound
 from tests.world.small_world import A
 
 from demiurge.stores import SqliteStore
@@ -40,7 +40,7 @@ async def run(folder: Path, ref: str, fault: str) -> int:
 async def test_a_kill_around_a_write_makes_no_second_version_and_loses_none(point: str, tmp_path: Path) -> None:
     folder, vault = tmp_path / "w", vault_at(tmp_path / "vault")
     with SqliteStore.create(folder, "world_1") as store:
-        ref = store.put_blob(sealed(vault, CANARY, "world_1"))
+        ref = store.put_blob(sealed_value(vault, CANARY, "world_1"))
     deaths = [await run(folder, ref, f"{point}=kill@{hit}") for hit in (1, 1, 2)]
     assert -signal.SIGKILL in deaths
     assert set(deaths) <= {0, -signal.SIGKILL}
@@ -48,7 +48,7 @@ async def test_a_kill_around_a_write_makes_no_second_version_and_loses_none(poin
     store = SqliteStore.open(folder)
     host = open_host(store, folder)
     receipts = [record.body for record in host.records(A) if record.kind == "receipt"]
-    assert [body["status"] for body in receipts] == ["ok"] * len(work(ref)), receipts
+    assert [body["status"] for body in receipts] == ["ok"] * len(effects_to_request(ref)), receipts
     assert [body["payload"]["version"] for body in receipts] == [1, 2, 3]
     assert [body["payload"].get("previous_version") for body in receipts] == [None, 1, 2]
     assert vault.names() == [(ROBOT, 1), (ROBOT, 2), (ROBOT, 3)]
@@ -56,6 +56,6 @@ async def test_a_kill_around_a_write_makes_no_second_version_and_loses_none(poin
     values = [value_of(vault, version) for version in (1, 2, 3)]
     assert values[0] == CANARY
     assert [len(value or "") for value in values[1:]] == [43, 22]
-    sound(store, host)
+    assert_sound(store, host)
     await host.close()
     store.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.effects.effect_asker import Asker, asking, interrupted
+from tests.world.effects.effect_asker import Asker, effect_asker, interrupt_effect
 from tests.world.small_world import A
 
 from demiurge.stores import MemoryStore, Store
@@ -21,11 +21,11 @@ GRANTS: dict[str, dict[str, Any]] = {"workspace": {}, "blob": {}}
 HERE = {"workspace": "main"}
 
 
-def granted(**params: Any) -> dict[str, dict[str, Any]]:
+def workspace_grants(**params: Any) -> dict[str, dict[str, Any]]:
     return {"workspace": params, "blob": {}}
 
 
-async def publish(asker: Asker, kind: str, /, *, workspace: str = "main", **params: Any) -> int:
+async def change_and_commit(asker: Asker, kind: str, /, *, workspace: str = "main", **params: Any) -> int:
     """Change a workspace and commit that; the new version."""
     made = await asker.payload(f"workspace.{kind}", workspace=workspace, **params)
     done = await asker.payload(
@@ -40,26 +40,28 @@ async def publish(asker: Asker, kind: str, /, *, workspace: str = "main", **para
     return version
 
 
-async def put(asker: Asker, path: str, data: bytes, *, workspace: str = "main") -> int:
-    return await publish(asker, "write_bytes", workspace=workspace, path=path, bytes_ref=await asker.give(data))
+async def put_file(asker: Asker, path: str, data: bytes, *, workspace: str = "main") -> int:
+    return await change_and_commit(
+        asker, "write_bytes", workspace=workspace, path=path, bytes_ref=await asker.give(data)
+    )
 
 
-async def files(asker: Asker, path: str = "") -> list[str]:
+async def list_files(asker: Asker, path: str = "") -> list[str]:
     return [entry["path"] for entry in (await asker.payload("workspace.list", **HERE, path=path))["entries"]]
 
 
-def working(store: Store, grants: Any = GRANTS) -> Any:
-    return asking(store, [WorkspaceEffects(), BlobEffects()], grants)
+def workspace_asker(store: Store, grants: Any = GRANTS) -> Any:
+    return effect_asker(store, [WorkspaceEffects(), BlobEffects()], grants)
 
 
 async def test_a_workspace_and_its_versions_are_resolved(store: Store) -> None:
-    async with working(store) as asker:
+    async with workspace_asker(store) as asker:
         nothing = await asker.payload("workspace.resolve", **HERE)
         assert nothing["exists"] is False
         assert (nothing["resolved_version"], nothing["head"], nothing["root_hash"]) == (None, None, None)
         assert nothing["reading"] == {"unit": "sys/Workspace@1/main", "unit_seq": 0, "state_hash": None}
-        await put(asker, "a", b"1")
-        await put(asker, "b", b"2")
+        await put_file(asker, "a", b"1")
+        await put_file(asker, "b", b"2")
         head = await asker.payload("workspace.resolve", **HERE)
         old = await asker.payload("workspace.resolve", **HERE, version=1)
         assert [(r["exists"], r["resolved_version"], r["head"]) for r in (head, old)] == [(True, 2, 2), (True, 1, 2)]
@@ -70,29 +72,29 @@ async def test_a_workspace_and_its_versions_are_resolved(store: Store) -> None:
 
 
 async def test_an_old_version_can_be_made_the_newest_again(memory: MemoryStore) -> None:
-    async with working(memory) as asker:
-        await put(asker, "a", b"1")
-        await put(asker, "b", b"2")
+    async with workspace_asker(memory) as asker:
+        await put_file(asker, "a", b"1")
+        await put_file(asker, "b", b"2")
         old = await asker.payload("workspace.resolve", **HERE, version=1)
         commit = {**HERE, "expected_head": 2, "owner": "x"}
         done = await asker.payload("workspace.commit", **commit, root_hash=old["root_hash"])
         assert (done["ok"], done["version"]) == (True, 3)
-        assert await files(asker) == ["a"]
+        assert await list_files(asker) == ["a"]
         late = await asker.payload("workspace.commit", **commit, root_hash=old["root_hash"])
         assert (late["ok"], late["version"], late["expected"]) == (False, 3, 2)
 
 
 async def test_the_owner_is_who_acted_and_not_who_is_named(memory: MemoryStore) -> None:
-    async with working(memory) as asker:
-        await put(asker, "a", b"1")
+    async with workspace_asker(memory) as asker:
+        await put_file(asker, "a", b"1")
         cell = asker.host.state(Unit("sys/Workspace@1", "main")).cell
         assert cell is not None
         assert [version["owner"] for version in cell["versions"]] == ["user"]
 
 
 async def test_read_ref_returns_the_entry_at_a_path(memory: MemoryStore) -> None:
-    async with working(memory) as asker:
-        await put(asker, "d/a", b"hello")
+    async with workspace_asker(memory) as asker:
+        await put_file(asker, "d/a", b"hello")
         found = await asker.payload("workspace.read_ref", **HERE, path="d/a")
         assert found["entry"] == {"kind": "file", "hash": ref_of(b"hello"), "size": 5, "mode": 0o644}
         folder = await asker.payload("workspace.read_ref", **HERE, path="d")
@@ -103,30 +105,30 @@ async def test_read_ref_returns_the_entry_at_a_path(memory: MemoryStore) -> None
 
 
 async def test_files_and_empty_folders_are_removed(memory: MemoryStore) -> None:
-    async with working(memory) as asker:
-        await put(asker, "d/a", b"1")
-        await put(asker, "b", b"2")
+    async with workspace_asker(memory) as asker:
+        await put_file(asker, "d/a", b"1")
+        await put_file(asker, "b", b"2")
         assert await asker.code("workspace.remove", **HERE, path="d") == "not_empty"
         assert await asker.code("workspace.remove", **HERE, path="d/none") == "not_found"
         assert await asker.code("workspace.remove", **HERE, path="none/x") == "not_found"
         assert await asker.code("workspace.remove", **HERE, path="") == "bad_path"
-        await publish(asker, "remove", path="d/a")
-        assert (await files(asker), await files(asker, "d")) == (["b", "d"], [])
-        await publish(asker, "remove", path="d")
-        assert await publish(asker, "remove", path="b") == 5
-        assert await files(asker) == []
+        await change_and_commit(asker, "remove", path="d/a")
+        assert (await list_files(asker), await list_files(asker, "d")) == (["b", "d"], [])
+        await change_and_commit(asker, "remove", path="d")
+        assert await change_and_commit(asker, "remove", path="b") == 5
+        assert await list_files(asker) == []
         old = await asker.payload("workspace.read_bytes", **HERE, path="d/a", version=1)
         assert asker.host.get_blob(Ref(old["bytes_ref"])) == b"1"
 
 
 async def test_versions_are_compared(memory: MemoryStore) -> None:
-    async with working(memory) as asker:
-        await put(asker, "d/same", b"0")
-        await put(asker, "d/old", b"1")
-        await put(asker, "x", b"2")
-        await put(asker, "x", b"3")
-        await put(asker, "d/e/new", b"4")
-        await publish(asker, "remove", path="d/old")
+    async with workspace_asker(memory) as asker:
+        await put_file(asker, "d/same", b"0")
+        await put_file(asker, "d/old", b"1")
+        await put_file(asker, "x", b"2")
+        await put_file(asker, "x", b"3")
+        await put_file(asker, "d/e/new", b"4")
+        await change_and_commit(asker, "remove", path="d/old")
 
         async def changes(**params: Any) -> list[tuple[str, str, bool, bool]]:
             found = await asker.payload("workspace.diff", **HERE, **{"path": "", "version_a": 2, **params})
@@ -150,13 +152,13 @@ async def test_versions_are_compared(memory: MemoryStore) -> None:
 
 
 async def test_annotations_belong_to_a_path_and_a_version(memory: MemoryStore) -> None:
-    async with working(memory) as asker:
-        await put(asker, "d/a", b"1")
+    async with workspace_asker(memory) as asker:
+        await put_file(asker, "d/a", b"1")
         for path in ("d/a", "d", ""):
-            await publish(asker, "annotations_set", path=path, patch={"of": path or "root", "gone": "soon"})
-            await publish(asker, "annotations_set", path=path, patch={"gone": None, "more": "x"})
-        await put(asker, "d/a", b"2")
-        await put(asker, "d/b", b"3")
+            await change_and_commit(asker, "annotations_set", path=path, patch={"of": path or "root", "gone": "soon"})
+            await change_and_commit(asker, "annotations_set", path=path, patch={"gone": None, "more": "x"})
+        await put_file(asker, "d/a", b"2")
+        await put_file(asker, "d/b", b"3")
 
         async def annotations(path: str, version: int | None = None) -> Any:
             found = await asker.payload("workspace.annotations_get", **HERE, path=path, version=version)
@@ -175,10 +177,10 @@ async def test_annotations_belong_to_a_path_and_a_version(memory: MemoryStore) -
 
 
 async def test_a_grant_limits_bytes_and_entries(memory: MemoryStore) -> None:
-    async with working(memory) as asker:
+    async with workspace_asker(memory) as asker:
         for name in ("a", "b", "c"):
-            await put(asker, name, b"four")
-    async with working(memory, granted(max_bytes=3, max_entries=2)) as asker:
+            await put_file(asker, name, b"four")
+    async with workspace_asker(memory, workspace_grants(max_bytes=3, max_entries=2)) as asker:
         assert await asker.code("workspace.read_bytes", **HERE, path="a") == "too_large"
         assert await asker.code("workspace.read_ref", **HERE, path="a") == "too_large"
         assert await asker.code("workspace.list", **HERE, path="") == "too_large"
@@ -190,14 +192,14 @@ async def test_a_grant_limits_bytes_and_entries(memory: MemoryStore) -> None:
 
 
 async def test_a_plan_writes_only_what_its_unit_was_given(memory: MemoryStore) -> None:
-    async with working(memory) as asker:
+    async with workspace_asker(memory) as asker:
         secret = await asker.host.put_blob(b"secret")
         assert await asker.code("workspace.write_bytes", **HERE, path="a", bytes_ref=secret) == "not_found"
 
 
 async def test_a_tree_that_no_effect_made_is_not_published(memory: MemoryStore) -> None:
     """Else a tree written by hand could name any blob, and reading the file would show it."""
-    async with working(memory) as asker:
+    async with workspace_asker(memory) as asker:
         secret = await asker.host.put_blob(b"secret")
         entry = {"name": "stolen", "kind": "file", "hash": secret, "size": 6, "mode": 0o644}
         forged = await asker.give(cbor.encode({"entries": [entry]}))
@@ -207,7 +209,7 @@ async def test_a_tree_that_no_effect_made_is_not_published(memory: MemoryStore) 
 
 
 async def test_a_tree_of_one_workspace_is_not_published_in_another(memory: MemoryStore) -> None:
-    async with working(memory) as asker:
+    async with workspace_asker(memory) as asker:
         ref = await asker.give(b"1")
         made = await asker.payload("workspace.write_bytes", workspace="other", path="a", bytes_ref=ref)
         commit = {"expected_head": None, "owner": "x", "root_hash": made["new_root_hash"]}
@@ -216,31 +218,31 @@ async def test_a_tree_of_one_workspace_is_not_published_in_another(memory: Memor
 
 
 async def test_a_workspace_can_be_emptied(memory: MemoryStore) -> None:
-    async with working(memory) as asker:
-        await put(asker, "a", b"1")
+    async with workspace_asker(memory) as asker:
+        await put_file(asker, "a", b"1")
         commit = {"expected_head": 1, "owner": "x", "root_hash": ref_of(trees.EMPTY)}
         assert (await asker.payload("workspace.commit", **HERE, **commit))["version"] == 2
-        assert await files(asker) == []
+        assert await list_files(asker) == []
     assert verify(memory).ok
 
 
 async def test_a_grant_for_some_paths_publishes_changes_to_those_alone(memory: MemoryStore) -> None:
-    async with working(memory) as asker:
-        await put(asker, "docs/a", b"1")
-        await put(asker, "keys/b", b"2")
+    async with workspace_asker(memory) as asker:
+        await put_file(asker, "docs/a", b"1")
+        await put_file(asker, "keys/b", b"2")
         old = (await asker.payload("workspace.resolve", **HERE, version=1))["root_hash"]
-    async with working(memory, granted(path_prefixes=["docs"])) as asker:
+    async with workspace_asker(memory, workspace_grants(path_prefixes=["docs"])) as asker:
         commit = {"expected_head": None, "owner": "x"}
         assert await asker.code("workspace.commit", **HERE, **commit, root_hash=old) == "path_not_allowed"
         assert await asker.code("workspace.remove", **HERE, path="keys/b") == "path_not_allowed"
         assert await asker.code("workspace.annotations_set", **HERE, path="", patch={}) == "path_not_allowed"
-        assert await put(asker, "docs/c", b"3") == 3
+        assert await put_file(asker, "docs/c", b"3") == 3
         ref = await asker.give(b"4")
         stale = await asker.payload("workspace.write_bytes", **HERE, path="docs/c", bytes_ref=ref, version=1)
         root = stale["new_root_hash"]
         assert await asker.code("workspace.commit", **HERE, **commit, root_hash=root) == "path_not_allowed"
-    async with working(memory) as asker:
-        assert await files(asker, "keys") == ["keys/b"]
+    async with workspace_asker(memory) as asker:
+        assert await list_files(asker, "keys") == ["keys/b"]
 
 
 @pytest.mark.parametrize("kind", ["resolve", "remove", "diff", "annotations_set"])
@@ -251,18 +253,18 @@ async def test_an_interrupted_workspace_effect_is_done_again(memory: MemoryStore
         "diff": {"version_a": 0, "path": ""},
         "annotations_set": {"path": "a", "patch": {"x": "y"}},
     }
-    async with working(memory) as asker:
-        await put(asker, "a", b"1")
+    async with workspace_asker(memory) as asker:
+        await put_file(asker, "a", b"1")
         before = asker.host.state(A).seq
-    await interrupted(memory, GRANTS, f"workspace.{kind}", **HERE, **asked[kind])
-    async with working(memory) as asker:
+    await interrupt_effect(memory, GRANTS, f"workspace.{kind}", **HERE, **asked[kind])
+    async with workspace_asker(memory) as asker:
         await asker.host.settle()
         assert asker.outcome(before)["status"] == "ok"
 
 
 @pytest.mark.parametrize("name", ["..", "...", "a b"])
 async def test_nothing_is_made_or_committed_under_a_name_that_is_none(store: Store, name: str) -> None:
-    async with working(store) as asker:
+    async with workspace_asker(store) as asker:
         ref = await asker.give(b"x")
         asked: list[tuple[str, dict[str, Any]]] = [
             ("write_bytes", {"version": None, "path": "x", "bytes_ref": ref}),
@@ -280,7 +282,7 @@ async def test_nothing_is_made_or_committed_under_a_name_that_is_none(store: Sto
 
 async def test_workspaces_are_granted_by_name_and_a_commit_conflict_is_a_result(memory: MemoryStore) -> None:
     grants: dict[str, dict[str, Any]] = {"workspace": {"workspaces": ["main"]}, "blob": {}}
-    async with asking(memory, [WorkspaceEffects(), BlobEffects()], grants) as asker:
+    async with effect_asker(memory, [WorkspaceEffects(), BlobEffects()], grants) as asker:
         text = await asker.give(b"text")
         assert (await asker.ask("workspace.list", workspace="other", path=""))["status"] == "denied"
         made = await asker.payload("workspace.write_bytes", workspace="main", path="a", bytes_ref=text)

@@ -10,15 +10,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.world.effects.vaults import ROBOT, adapters, vault_at, vault_manifest
-from tests.world.small_world import poke
+from tests.world.effects.vaults import ROBOT, vault_adapters, vault_at, vault_manifest
+from tests.world.small_world import poke_event
 
 from demiurge.stores import SqliteStore
 from demiurge.values.clock import SystemClock
 from demiurge.world.host import Host
 
 
-def work(ref: str) -> list[tuple[str, dict[str, Any]]]:
+def effects_to_request(ref: str) -> list[tuple[str, dict[str, Any]]]:
     return [
         ("vault.put", {"alias": ROBOT, "value_ref": ref}),
         ("vault.rotate", {"alias": ROBOT}),
@@ -28,7 +28,7 @@ def work(ref: str) -> list[tuple[str, dict[str, Any]]]:
 
 def open_host(store: SqliteStore, folder: Path) -> Host:
     vault = vault_at(folder.parent / "vault")
-    return Host(store, vault_manifest(), adapters(vault, store.world_id), clock=SystemClock())
+    return Host(store, vault_manifest(), vault_adapters(vault, store.world_id), clock=SystemClock())
 
 
 async def main(folder: Path, ref: str) -> None:
@@ -38,8 +38,8 @@ async def main(folder: Path, ref: str) -> None:
     await host.settle()
     given = {"$tag": "Given", "$value": {"room": "a", "it": ref}}
     await host.submit("ex/Ev@1", given, idempotency_key="given")
-    for number, (kind, params) in enumerate(work(ref)):
-        value = poke(json.dumps({"kind": kind, "params": params}))
+    for number, (kind, params) in enumerate(effects_to_request(ref)):
+        value = poke_event(json.dumps({"kind": kind, "params": params}))
         await host.submit("ex/Ev@1", value, idempotency_key=str(number))
         await host.settle()
     await host.close()

@@ -36,11 +36,11 @@ def value_of(vault: SecretVault, version: int, alias: str = ROBOT) -> str | None
     return None if found is None else found.reveal()
 
 
-def sealed(vault: SecretVault, value: str, world_id: str, alias: str = ROBOT) -> bytes:
+def sealed_value(vault: SecretVault, value: str, world_id: str, alias: str = ROBOT) -> bytes:
     return Sealing(vault, world_id).seal(alias, Secret(value), SystemEntropy().token(16))
 
 
-def adapters(vault: SecretVault | None, world_id: str, entropy: Entropy | None = None) -> list[Adapter]:
+def vault_adapters(vault: SecretVault | None, world_id: str, entropy: Entropy | None = None) -> list[Adapter]:
     secrets = Secrets({}, vault=vault, digest_key=lambda: DIGEST_KEY)
     effects = VaultEffects(secrets, Sealing(vault, world_id), entropy or SystemEntropy())
     return [effects, HttpRequests(secrets, FixedClock(START_NS, SECOND))]
@@ -51,13 +51,13 @@ def vault_manifest(aliases: Sequence[str] | None = (ROBOT,), **secret: Any) -> M
     return asking_manifest({"vault": grant, "http.out": HTTP}, [{**EVERY, **secret}])
 
 
-async def put(asker: Asker, data: bytes, alias: str = ROBOT, **more: Any) -> dict[str, Any]:
+async def put_sealed_value(asker: Asker, data: bytes, alias: str = ROBOT, **more: Any) -> dict[str, Any]:
     """What comes of a `vault.put` of a blob that the room was given."""
     ref: Ref = await asker.give(data)
     return dict(await asker.ask("vault.put", alias=alias, value_ref=ref, **more))
 
 
-async def fetch(asker: Asker, port: int, version: int) -> dict[str, Any]:
+async def fetch_with_secret(asker: Asker, port: int, version: int) -> dict[str, Any]:
     key = {"$tag": "secret", "$value": {"alias": ROBOT, "version": version}}
     url = f"http://127.0.0.1:{port}/"
     return dict(await asker.ask("http.request", method="GET", url=url, headers={"x": key}))

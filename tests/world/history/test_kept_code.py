@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.world.small_world import A, Echo, poke, running, small_manifest, stored
+from tests.world.small_world import A, EchoAdapter, poke_event, running_host, small_manifest, stored_records
 
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.errors import Divergence, InvalidValue
@@ -20,7 +20,7 @@ from demiurge.world.manifest import Manifest
 from demiurge.world.workspace import workspace_reducer
 
 
-def source(word: str) -> bytes:
+def reducer_source(word: str) -> bytes:
     return f'''
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def reduce(state, event, context):
 '''.encode()
 
 
-def anything(_source: Ref) -> bool:
+def run_any_source(_source: Ref) -> bool:
     return True
 
 
-def world(word: str) -> Manifest:
-    return small_manifest(reduce=kept_reducer(source(word)).reduce, source=source(word))
+def manifest_of_source(word: str) -> Manifest:
+    return small_manifest(reduce=kept_reducer(reducer_source(word)).reduce, source=reducer_source(word))
 
 
-async def poked(store: Store, manifest: Manifest, *words: str, kept_code: bool = False) -> Sequence[str]:
+async def log_after_pokes(store: Store, manifest: Manifest, *words: str, kept_code: bool = False) -> Sequence[str]:
     """What the room has logged after these pokes."""
-    async with running(store, manifest, [Echo()], tail_bytes=1 << 20, kept_code=kept_code) as host:
+    async with running_host(store, manifest, [EchoAdapter()], tail_bytes=1 << 20, kept_code=kept_code) as host:
         for word in words:
-            await host.submit("ex/Ev@1", poke(word))
+            await host.submit("ex/Ev@1", poke_event(word))
         await host.settle()
         cell = host.state(A).cell
         assert cell is not None
@@ -65,53 +65,55 @@ async def poked(store: Store, manifest: Manifest, *words: str, kept_code: bool =
 
 
 async def test_a_history_over_two_sources_replays_each_part_under_its_own(store: Store) -> None:
-    assert await poked(store, world("old"), "a", "b") == ["old", "old"]
-    assert await poked(store, world("new"), "c", kept_code=True) == ["old", "old", "new"]
-    for manifest in (world("new"), world("old"), small_manifest(source=b"no Python (")):
-        *_, last = Host(store, manifest, [], kept_code=anything).replay()
+    assert await log_after_pokes(store, manifest_of_source("old"), "a", "b") == ["old", "old"]
+    assert await log_after_pokes(store, manifest_of_source("new"), "c", kept_code=True) == ["old", "old", "new"]
+    for manifest in (manifest_of_source("new"), manifest_of_source("old"), small_manifest(source=b"no Python (")):
+        *_, last = Host(store, manifest, [], kept_code=run_any_source).replay()
         assert last.cell is not None
         assert list(last.cell["log"]) == ["old", "old", "new"]
 
 
 async def test_without_leave_the_code_at_hand_is_used_and_what_differs_is_unchecked(store: Store) -> None:
-    await poked(store, world("old"), "a")
+    await log_after_pokes(store, manifest_of_source("old"), "a")
     with pytest.raises(Divergence) as raised:
-        list(Host(store, world("new"), []).replay())
+        list(Host(store, manifest_of_source("new"), []).replay())
     assert raised.value.code == "unchecked"
     assert "ex/Room@1" in str(raised.value)
 
 
 async def test_a_change_that_changed_nothing_is_no_difference(store: Store) -> None:
-    await poked(store, world("same"), "a")
-    other = source("same") + b"\n# a comment\n"
+    await log_after_pokes(store, manifest_of_source("same"), "a")
+    other = reducer_source("same") + b"\n# a comment\n"
     *_, last = Host(store, small_manifest(reduce=kept_reducer(other).reduce, source=other), []).replay()
     assert last.cell is not None
 
 
 async def test_the_sources_are_kept_when_a_world_starts(store: Store) -> None:
-    await poked(store, world("old"), "a")
-    await poked(store, world("new"), kept_code=True)
+    await log_after_pokes(store, manifest_of_source("old"), "a")
+    await log_after_pokes(store, manifest_of_source("new"), kept_code=True)
     for word in ("old", "new"):
-        assert store.get_blob(ref_of(source(word))) == source(word)
-    [manifest] = [r for r in stored(store) if r.kind == "manifest"]
-    assert ref_of(source("old")) in manifest.refs, "nobody cleans them away while a record needs them"
+        assert store.get_blob(ref_of(reducer_source(word))) == reducer_source(word)
+    [manifest] = [r for r in stored_records(store) if r.kind == "manifest"]
+    assert ref_of(reducer_source("old")) in manifest.refs, "nobody cleans them away while a record needs them"
 
 
 async def test_a_source_that_is_lost_is_reported_unchecked(memory: MemoryStore) -> None:
-    await poked(memory, world("old"), "a")
-    del memory._blobs[ref_of(source("old"))]
+    await log_after_pokes(memory, manifest_of_source("old"), "a")
+    del memory._blobs[ref_of(reducer_source("old"))]
     with pytest.raises(Divergence) as raised:
-        list(Host(memory, world("new"), [], kept_code=anything).replay())
+        list(Host(memory, manifest_of_source("new"), [], kept_code=run_any_source).replay())
     assert raised.value.code == "unchecked"
 
 
 async def test_an_open_plan_goes_on_under_its_manifest_while_its_unit_takes_the_new_code(store: Store) -> None:
-    async with running(store, world("old"), [Echo({"x": asyncio.Event()})], tail_bytes=1 << 20) as host:
-        await host.submit("ex/Ev@1", poke("ask"))
-    assert await poked(store, world("new"), kept_code=True) == ["new"]
-    manifests = [r.body["ref"] for r in stored(store) if r.kind == "manifest"]
-    assert manifests == [world("old").ref, world("new").ref]
-    list(Host(store, world("new"), [], kept_code=anything).replay())
+    async with running_host(
+        store, manifest_of_source("old"), [EchoAdapter({"x": asyncio.Event()})], tail_bytes=1 << 20
+    ) as host:
+        await host.submit("ex/Ev@1", poke_event("ask"))
+    assert await log_after_pokes(store, manifest_of_source("new"), kept_code=True) == ["new"]
+    manifests = [r.body["ref"] for r in stored_records(store) if r.kind == "manifest"]
+    assert manifests == [manifest_of_source("old").ref, manifest_of_source("new").ref]
+    list(Host(store, manifest_of_source("new"), [], kept_code=run_any_source).replay())
 
 
 @pytest.mark.parametrize("text", [b"(", b"\xff", b"x = 1", b"raise ValueError", b"import nowhere_at_all", b"\0"])
@@ -130,25 +132,25 @@ def test_kept_sources_of_the_app_and_system_reducers_can_be_run() -> None:
 
 async def test_only_what_may_be_run_is_run(memory: MemoryStore, tmp_path: Path) -> None:
     left = tmp_path / "ran"
-    bad = source("bad") + f"\nopen({str(left)!r}, 'w').close()\n".encode()
-    await poked(memory, small_manifest(reduce=kept_reducer(bad).reduce, source=bad), "a")
+    bad = reducer_source("bad") + f"\nopen({str(left)!r}, 'w').close()\n".encode()
+    await log_after_pokes(memory, small_manifest(reduce=kept_reducer(bad).reduce, source=bad), "a")
     left.unlink()
     asked: list[Ref] = []
 
     def only_good(ref: Ref) -> bool:
         asked.append(ref)
-        return ref == ref_of(source("good"))
+        return ref == ref_of(reducer_source("good"))
 
     with pytest.raises(Divergence) as raised:
-        list(Host(memory, world("new"), [], kept_code=only_good).replay())
+        list(Host(memory, manifest_of_source("new"), [], kept_code=only_good).replay())
     assert raised.value.code == "unchecked"
     assert set(asked) == {ref_of(bad)}
     assert not left.exists()
 
 
 async def test_a_history_that_the_current_code_reproduces_needs_no_kept_code(memory: MemoryStore) -> None:
-    await poked(memory, world("same"), "a")
-    other = source("same") + b"\n# a comment\n"
+    await log_after_pokes(memory, manifest_of_source("same"), "a")
+    other = reducer_source("same") + b"\n# a comment\n"
 
     def nobody_asks(_ref: Ref) -> bool:
         raise AssertionError
@@ -158,18 +160,18 @@ async def test_a_history_that_the_current_code_reproduces_needs_no_kept_code(mem
 
 
 async def test_a_unit_that_old_code_wrote_has_a_snapshot_after_its_next_step(store: Store) -> None:
-    await poked(store, world("old"), "a", "b")
+    await log_after_pokes(store, manifest_of_source("old"), "a", "b")
     assert store.latest_snapshot(str(A)) is None
-    assert await poked(store, world("new"), kept_code=True) == ["old", "old"]
+    assert await log_after_pokes(store, manifest_of_source("new"), kept_code=True) == ["old", "old"]
     assert store.latest_snapshot(str(A)) is None, "looking writes nothing"
-    assert await poked(store, world("new"), "c", kept_code=True) == ["old", "old", "new"]
-    assert await poked(store, world("new"), "d") == ["old", "old", "new", "new"]
+    assert await log_after_pokes(store, manifest_of_source("new"), "c", kept_code=True) == ["old", "old", "new"]
+    assert await log_after_pokes(store, manifest_of_source("new"), "d") == ["old", "old", "new", "new"]
 
 
 async def test_a_kept_source_has_the_function_that_the_code_at_hand_has(memory: MemoryStore) -> None:
-    named = source("old").replace(b"def reduce(", b"def reserve(")
+    named = reducer_source("old").replace(b"def reduce(", b"def reserve(")
     old = kept_reducer(named, "reserve")
-    await poked(memory, small_manifest(reduce=old.reduce, source=named), "a")
+    await log_after_pokes(memory, small_manifest(reduce=old.reduce, source=named), "a")
     new = kept_reducer(named.replace(b'"old"', b'"new"'), "reserve")
     manifest = small_manifest(reduce=new.reduce, source=new.source)
-    assert await poked(memory, manifest, "b", kept_code=True) == ["old", "new"]
+    assert await log_after_pokes(memory, manifest, "b", kept_code=True) == ["old", "new"]

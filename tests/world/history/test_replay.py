@@ -11,24 +11,24 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.world.recomputed_stores import check
+from tests.world.recomputed_stores import assert_replay_agrees
 from tests.world.small_world import (
     A,
-    Echo,
+    EchoAdapter,
     Kernel,
-    Script,
-    called,
+    ScriptedModel,
+    call_answer,
     chat_manifest,
-    echoed,
-    plain,
-    poke,
-    running,
-    said,
+    chat_world,
+    echo_result,
+    plain_data,
+    poke_event,
+    running_host,
     small_manifest,
-    stored,
-    talking,
+    stored_records,
+    text_answer,
 )
-from tests.world.unit_strategies import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act
+from tests.world.unit_strategies import ACTIONS, MANIFESTS, TURNS, Conversation, HeldEcho, apply_action
 
 from demiurge.errors import Divergence, NotFound
 from demiurge.stores import MemoryStore, Store
@@ -65,23 +65,23 @@ def forged(store: MemoryStore, number: int, change: Any) -> MemoryStore:
 async def history() -> MemoryStore:
     """event, manifest, step, event, intent, receipt, event, plan_ended, step"""
     store = MemoryStore("world_1")
-    async with running(store, small_manifest(), [Echo()]) as host:
-        await host.submit("ex/Ev@1", poke("ask:x"))
+    async with running_host(store, small_manifest(), [EchoAdapter()]) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:x"))
         await host.settle()
     return store
 
 
 async def test_a_history_replays(history: MemoryStore) -> None:
-    check(history, small_manifest())
+    assert_replay_agrees(history, small_manifest())
 
 
 async def test_replay_performs_nothing(history: MemoryStore) -> None:
-    echo = Echo()
+    echo = EchoAdapter()
     host = Host(history, small_manifest(), [echo])
-    before = stored(history)
+    before = stored_records(history)
     list(host.replay())
     assert echo.performed == []
-    assert stored(history) == before
+    assert stored_records(history) == before
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ async def test_a_rewritten_history_diverges_where_it_was_rewritten(
     assert verify(copy).ok, "its chain is whole, so only replay (and a seal kept elsewhere) can tell"
     assert verify(copy).seal != verify(history).seal
     with pytest.raises(Divergence) as raised:
-        check(copy, small_manifest())
+        assert_replay_agrees(copy, small_manifest())
     assert str(raised.value) == f"{named} is not what replay computes"
 
 
@@ -114,7 +114,7 @@ async def test_a_history_that_lacks_its_last_derived_record_diverges(history: Me
     rows = [replace(row, position=0) for row in history.read(str(A))][:-1]
     copy.append([Batch(str(A), 0, tuple(rows), False)])
     with pytest.raises(Divergence, match=r"record ex/Room@1/a 8 \(one more\)"):
-        check(copy, small_manifest())
+        assert_replay_agrees(copy, small_manifest())
 
 
 async def test_a_derived_record_that_says_it_came_from_outside_is_damage(history: MemoryStore) -> None:
@@ -123,7 +123,7 @@ async def test_a_derived_record_that_says_it_came_from_outside_is_damage(history
     rows = [replace(r, position=0, ingress_id="x" if r.unit_seq == 4 else r.ingress_id) for r in history.read(str(A))]
     copy.append([Batch(str(A), 0, tuple(rows), False)])
     with pytest.raises(Divergence, match="record ex/Room@1/a 4"):
-        check(copy, small_manifest())
+        assert_replay_agrees(copy, small_manifest())
     problem = verify(copy).problem
     assert problem is not None
     assert problem.startswith("record ex/Room@1/a 4 ")
@@ -131,12 +131,14 @@ async def test_a_derived_record_that_says_it_came_from_outside_is_damage(history
 
 async def test_a_missing_blob_stops_replay_where_it_is_read() -> None:
     store = MemoryStore("world_1")
-    async with talking(store, Script(called(("c1", "core__get_current_time", {})), said("ok"))) as talk:
+    async with chat_world(
+        store, ScriptedModel(call_answer(("c1", "core__get_current_time", {})), text_answer("ok"))
+    ) as talk:
         await talk.say("time?")
         [call] = [ref for body in talk.receipts("llm.generate")[:1] for ref in body["payload"]["tool_call_refs"]]
     del store._blobs[call]
     with pytest.raises(NotFound, match=call):
-        check(store, chat_manifest())
+        assert_replay_agrees(store, chat_manifest())
 
 
 async def test_a_reducer_that_is_not_what_it_was_is_reported_unchecked_and_not_as_a_lie(history: MemoryStore) -> None:
@@ -144,14 +146,14 @@ async def test_a_reducer_that_is_not_what_it_was_is_reported_unchecked_and_not_a
         return Step(set={"n": 100})
 
     with pytest.raises(Divergence) as raised:
-        check(history, small_manifest(reduce=other, source=b"2"))
+        assert_replay_agrees(history, small_manifest(reduce=other, source=b"2"))
     assert raised.value.code == "unchecked"
     assert "ex/Board@1, ex/Room@1" in str(raised.value)
 
 
 async def test_a_reducer_that_changed_without_its_source_saying_so_diverges(history: MemoryStore) -> None:
     with pytest.raises(Divergence) as raised:
-        check(history, small_manifest(reduce=lambda _s, _e, _c: Step(set={"n": 100})))
+        assert_replay_agrees(history, small_manifest(reduce=lambda _s, _e, _c: Step(set={"n": 100})))
     assert raised.value.code == "divergence"
 
 
@@ -164,33 +166,33 @@ async def test_a_reducer_that_looks_at_more_than_its_arguments_is_found_out() ->
 
     store = MemoryStore("world_1")
     manifest = small_manifest(reduce=drifting)
-    async with running(store, manifest, []) as host:
-        await host.submit("ex/Ev@1", poke("one"))
+    async with running_host(store, manifest, []) as host:
+        await host.submit("ex/Ev@1", poke_event("one"))
     with pytest.raises(Divergence, match=r"record ex/Room@1/a 2 \(step\)"):
-        check(store, manifest)
+        assert_replay_agrees(store, manifest)
 
 
 async def test_a_history_over_two_manifests_replays_each_part_under_its_own(store: Store) -> None:
     first = small_manifest()
-    async with running(store, first, [Echo({"x": asyncio.Event()})]) as host:
-        await host.submit("ex/Ev@1", poke("ask:x"))
+    async with running_host(store, first, [EchoAdapter({"x": asyncio.Event()})]) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:x"))
     second = small_manifest(rules=[{"when": {}, "decision": "deny"}])
-    async with running(store, second, [Echo()]) as host:
+    async with running_host(store, second, [EchoAdapter()]) as host:
         await host.settle()
-        await host.submit("ex/Ev@1", poke("ask:y"))
+        await host.submit("ex/Ev@1", poke_event("ask:y"))
         await host.settle()
         cell = host.state(A).cell
         assert cell is not None
         assert list(cell["log"]) == ["asked", "ok:x", "asked", "error:policy_denied"]
-    check(store, second)
-    check(store, first)
+    assert_replay_agrees(store, second)
+    assert_replay_agrees(store, first)
 
 
 def test_the_kernel_alone_replays_from_what_it_took() -> None:
     unit = Kernel(small_manifest())
     unit.poke("ask:x,y")
     for intent in reversed(unit.intents):
-        unit.receipt(intent, echoed("z"))
+        unit.receipt(intent, echo_result("z"))
     unit.poke("fail:now")
     state, hashes = UnitState("world_1", A), []
     for manifest, ingress in unit.taken:
@@ -199,7 +201,7 @@ def test_the_kernel_alone_replays_from_what_it_took() -> None:
         state = outcome.state
         hashes += [record.hash for record in outcome.records]
     assert hashes == [record.hash for record in unit.records]
-    assert plain(state) == plain(unit.state)
+    assert plain_data(state) == plain_data(unit.state)
 
 
 # -- replay or die ----------------------------------------------------------------------------------------------------
@@ -216,25 +218,25 @@ async def play(actions: Sequence[tuple[Any, ...]]) -> None:
             parts[-1].append(action)
     for part in parts:
         name = part[0][1] if part and part[0][0] == "restart" else name
-        held = Held()
-        async with running(store, MANIFESTS[name], [held]) as host:
+        held = HeldEcho()
+        async with running_host(store, MANIFESTS[name], [held]) as host:
             for action in part:
-                await act(host, held, action, answered)
+                await apply_action(host, held, action, answered)
             while any(head.unit == str(A) for head in store.heads()) and host._units[A].is_moving:
                 await asyncio.sleep(0)
-            live = plain(host.state(A))
+            live = plain_data(host.state(A))
         reader = Host(store, MANIFESTS[name], [])
-        loaded = plain(reader.state(A))
+        loaded = plain_data(reader.state(A))
         if loaded["seq"] == live["seq"]:
             assert loaded == live
-        check(store, MANIFESTS[name])
-    async with running(store, MANIFESTS[name], [Echo()]) as host:
+        assert_replay_agrees(store, MANIFESTS[name])
+    async with running_host(store, MANIFESTS[name], [EchoAdapter()]) as host:
         await host.settle()
         assert not host.state(A).is_open, "everything that is open comes to an end"
-    check(store, MANIFESTS[name])
-    received = [r.body["intent"] for r in stored(store) if r.kind == "receipt"]
+    assert_replay_agrees(store, MANIFESTS[name])
+    received = [r.body["intent"] for r in stored_records(store) if r.kind == "receipt"]
     assert len(received) == len(set(received)), "an intent has one receipt"
-    assert set(received) == {r.body["id"] for r in stored(store) if r.kind == "intent"}
+    assert set(received) == {r.body["id"] for r in stored_records(store) if r.kind == "intent"}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

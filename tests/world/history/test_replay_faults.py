@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.world.recomputed_stores import check
+from tests.world.recomputed_stores import assert_replay_agrees
 from tests.world.small_world import (
     BOARD,
     MAIN,
@@ -27,16 +27,16 @@ from tests.world.small_world import (
     START_NS,
     SYSTEM,
     A,
-    Echo,
-    Talk,
+    ChatClient,
+    EchoAdapter,
     chat_adapters,
-    echoed,
-    poke,
-    running,
+    echo_result,
+    poke_event,
+    running_host,
     small_manifest,
-    stored,
+    stored_records,
 )
-from tests.world.unit_strategies import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act
+from tests.world.unit_strategies import ACTIONS, MANIFESTS, TURNS, Conversation, HeldEcho, apply_action
 
 from demiurge import faults
 from demiurge.errors import DemiurgeError, Unavailable
@@ -113,7 +113,7 @@ class Witness:
     acknowledged: dict[str, Accepted] = field(default_factory=dict)
 
 
-class Outside(Held):
+class Outside(HeldEcho):
     """A deed is done when it is asked for and answered when the test says so, or at once when nothing is held. The
     answer to `y` has a blob that is a file of its own."""
 
@@ -124,8 +124,8 @@ class Outside(Held):
     async def perform(self, call: EffectCall) -> Result:
         intent = call.intent
         self.witness.begun[intent.id] += 1
-        result = await super().perform(call) if self.holds else echoed("at last")
-        if intent.params["text"] == "y" and result == echoed("fine"):
+        result = await super().perform(call) if self.holds else echo_result("at last")
+        if intent.params["text"] == "y" and result == echo_result("fine"):
             ref = await call.put_blob(intent.id * 1000)
             result = {**result, "payload": {**result["payload"], "blob": ref}}
         self.witness.answered[intent.id] = result
@@ -159,7 +159,7 @@ class Machine:
         finally:
             self._throw_away(host, store, runner)
         after = self._open()
-        check(after, self.manifest(life))
+        assert_replay_agrees(after, self.manifest(life))
         self._close(after)
         return hits
 
@@ -220,7 +220,11 @@ class Machine:
         answered: list[OpenIntent] = []
         for action in life.actions:
             with suppress(DemiurgeError, OSError):  # whoever asked is told
-                await (self._send(host, action[1]) if action[0] == "poke" else act(host, outside, action, answered))
+                await (
+                    self._send(host, action[1])
+                    if action[0] == "poke"
+                    else apply_action(host, outside, action, answered)
+                )
             if self.is_cut:
                 return
             for _ in range(3):
@@ -229,7 +233,7 @@ class Machine:
     async def _send(self, host: Host, what: str) -> None:
         key = str(len(self.witness.sent))
         self.witness.sent[key] = what
-        self.witness.acknowledged[key] = await host.submit("ex/Ev@1", poke(what), idempotency_key=key)
+        self.witness.acknowledged[key] = await host.submit("ex/Ev@1", poke_event(what), idempotency_key=key)
 
     def finish(self) -> None:
         """A last process that nothing happens to: all that is open comes to an end, and nothing is amiss."""
@@ -239,7 +243,7 @@ class Machine:
             host = self._host(store, self.manifest(Life()), [Outside(self.witness, holds=False)])
             await host.start()
             for key, what in self.witness.sent.items():
-                accepted = await host.submit("ex/Ev@1", poke(what), idempotency_key=key)
+                accepted = await host.submit("ex/Ev@1", poke_event(what), idempotency_key=key)
                 assert self.witness.acknowledged.setdefault(key, accepted) == accepted
             await host.settle()
             assert not host.state(A).is_open
@@ -250,18 +254,18 @@ class Machine:
             assert sorted(notes["notes"] if notes is not None else []) == sorted(told), "a message is delivered once"
 
         asyncio.run(work())
-        check(store, MANIFESTS["same"])
+        assert_replay_agrees(store, MANIFESTS["same"])
         self._assert_each_once(store)
         self._close(store)
 
     def _assert_each_once(self, store: Store) -> None:
         for key, accepted in self.witness.acknowledged.items():
-            [record] = [r for r in stored(store) if (str(r.unit), r.unit_seq) == accepted[:2]]
+            [record] = [r for r in stored_records(store) if (str(r.unit), r.unit_seq) == accepted[:2]]
             assert record.body["value"]["$value"]["what"] == self.witness.sent[key]
         taken = [row.ingress_id for row in store.read(str(A)) if row.ingress_id is not None]
         assert sorted(i for i in taken if i.startswith("key:")) == sorted(f"key:{key}" for key in self.witness.sent)
-        intents = {r.body["id"]: r.body for r in stored(store) if r.kind == "intent"}
-        receipts = [r.body for r in stored(store) if r.kind == "receipt"]
+        intents = {r.body["id"]: r.body for r in stored_records(store) if r.kind == "intent"}
+        receipts = [r.body for r in stored_records(store) if r.kind == "receipt"]
         assert sorted(r["intent"] for r in receipts) == sorted(intents), "an intent has one receipt"
         for receipt in receipts:
             if intents[receipt["intent"]]["params"]["text"].startswith("!"):
@@ -300,8 +304,8 @@ class ChatMachine(Machine):
             with suppress(DemiurgeError, OSError):
                 await host.settle()
                 if host.store.head(str(MAIN)) is None:
-                    await Talk(host).create()
-                await self.chat.play(Talk(host), action)
+                    await ChatClient(host).create()
+                await self.chat.play(ChatClient(host), action)
             if self.is_cut:
                 return
 
@@ -311,7 +315,7 @@ class ChatMachine(Machine):
         assert len(ran) == len(set(ran)), "no call that changes something ran twice"
         store = self._open()
         ended = {}
-        for record in stored(store):
+        for record in stored_records(store):
             if record.kind == "receipt" and "tool_call_id" in record.body["payload"]:
                 ended[record.body["payload"]["tool_call_id"]] = record.body["payload"]["error_code"]
         for name, number in map(str.split, ran):
@@ -322,7 +326,7 @@ class ChatMachine(Machine):
         self._close(store)
 
 
-def play(machine: Machine, lives: Sequence[Life]) -> int:
+def run_lives(machine: Machine, lives: Sequence[Life]) -> int:
     """How often the faults' points were passed."""
     hits = sum([machine.live(life) for life in lives])
     machine.finish()
@@ -337,14 +341,14 @@ def _nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def in_memory(lives: Sequence[Life], kind: type[Machine] = Machine) -> int:
     store = MemoryStore("world_1")
-    return play(kind(lambda: store), lives)
+    return run_lives(kind(lambda: store), lives)
 
 
 def on_disk(lives: Sequence[Life], kind: type[Machine] = Machine) -> int:
     folder = Path(tempfile.mkdtemp()) / "w"
     try:
         SqliteStore.create(folder, "world_1").close()
-        return play(kind(lambda: SqliteStore.open(folder)), lives)
+        return run_lives(kind(lambda: SqliteStore.open(folder)), lives)
     finally:
         shutil.rmtree(folder.parent)
 
@@ -387,15 +391,15 @@ def test_a_fault_at_a_point_of_a_chat_loses_and_doubles_nothing(point: str) -> N
 
 async def test_a_cancelled_effect_is_not_begun_if_the_write_of_the_cancellation_seemed_to_fail(store: Store) -> None:
     """What is in memory after a write that seemed to fail may be older than what is durable."""
-    async with running(store, small_manifest(), [], perform=False) as host:
-        await host.submit("ex/Ev@1", poke("ask:x"))
-    echo = Echo()
-    async with running(store, small_manifest(), [echo]) as host:
+    async with running_host(store, small_manifest(), [], perform=False) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:x"))
+    echo = EchoAdapter()
+    async with running_host(store, small_manifest(), [echo]) as host:
         with faults.armed({"unit.committed": "eio@1"}), pytest.raises(DemiurgeError):
             await host.cancel(A, reason="enough", caller=Caller("user"))
-        await host.submit("ex/Ev@1", poke("hello"))
+        await host.submit("ex/Ev@1", poke_event("hello"))
         await host.settle()
-    assert [r.body["payload"]["code"] for r in stored(store) if r.kind == "receipt"] == ["cancelled"]
+    assert [r.body["payload"]["code"] for r in stored_records(store) if r.kind == "receipt"] == ["cancelled"]
     assert echo.performed == []
 
 
@@ -403,19 +407,19 @@ async def test_a_cancelled_effect_is_not_begun_if_the_write_of_the_cancellation_
 async def test_an_effect_being_cancelled_is_not_begun_by_an_event_that_arrives_meanwhile(
     store: Store, turns: int
 ) -> None:
-    async with running(store, small_manifest(), [], perform=False) as host:
-        await host.submit("ex/Ev@1", poke("ask:x,y"))
-    echo = Echo()
+    async with running_host(store, small_manifest(), [], perform=False) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:x,y"))
+    echo = EchoAdapter()
 
     async def come() -> None:
         for _ in range(turns):
             await asyncio.sleep(0)
-        await host.submit("ex/Ev@1", poke("hello"))
+        await host.submit("ex/Ev@1", poke_event("hello"))
 
-    async with running(store, small_manifest(), [echo]) as host:
+    async with running_host(store, small_manifest(), [echo]) as host:
         await asyncio.gather(host.cancel(A, reason="enough", caller=Caller("user")), come())
         await host.settle()
-    assert [r.body["payload"]["code"] for r in stored(store) if r.kind == "receipt"] == ["cancelled"] * 2
+    assert [r.body["payload"]["code"] for r in stored_records(store) if r.kind == "receipt"] == ["cancelled"] * 2
     assert echo.performed == []
 
 
@@ -424,18 +428,18 @@ async def test_an_effect_that_could_not_be_resumed_is_resumed_later(
     store: Store, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither when a process begins nor after a fault."""
-    async with running(store, small_manifest(), [], perform=False) as host:
-        await host.submit("ex/Ev@1", poke("ask:x"))
-    echo = Echo()
-    async with running(store, small_manifest(), [echo]) as host:
+    async with running_host(store, small_manifest(), [], perform=False) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:x"))
+    echo = EchoAdapter()
+    async with running_host(store, small_manifest(), [echo]) as host:
         with monkeypatch.context() as patch:
-            patch.setattr(store, "attempts", broken)
+            patch.setattr(store, "attempts", raise_disk_error)
             with pytest.raises(Unavailable):
                 await host.settle()
         with faults.armed({point: "eio"}), pytest.raises(DemiurgeError):
             await host.settle()
         with monkeypatch.context() as patch:
-            patch.setattr(store, "attempts", broken)
+            patch.setattr(store, "attempts", raise_disk_error)
             with pytest.raises(Unavailable):
                 await host.settle()
         await host.settle()
@@ -443,40 +447,40 @@ async def test_an_effect_that_could_not_be_resumed_is_resumed_later(
     assert echo.performed == ["x"]
 
 
-def broken(_intents: object) -> dict[bytes, Attempt]:
+def raise_disk_error(_intents: object) -> dict[bytes, Attempt]:
     raise Unavailable("The disk has failed.", code="disk_error")
 
 
 # -- any of them at any time ------------------------------------------------------------------------------------------
 
 
-def faulty(points: Sequence[str]) -> st.SearchStrategy[tuple[str, str, int, bool]]:
+def fault_strategy(points: Sequence[str]) -> st.SearchStrategy[tuple[str, str, int, bool]]:
     actions = st.sampled_from(["cut", "cut", "enospc", "eio"])
     return st.tuples(st.sampled_from(points), actions, st.integers(1, 8), st.booleans())
 
 
-def lives(
+def life_strategy(
     points: Sequence[str], actions: st.SearchStrategy[tuple[Any, ...]] = ACTIONS, most: int = 8
 ) -> st.SearchStrategy[list[Life]]:
     doing = st.lists(actions.filter(lambda action: action[0] != "restart"), max_size=most)
-    life = st.builds(Life, st.sampled_from(sorted(MANIFESTS)), st.none() | faulty(points), doing, st.booleans())
+    life = st.builds(Life, st.sampled_from(sorted(MANIFESTS)), st.none() | fault_strategy(points), doing, st.booleans())
     return st.lists(life, min_size=1, max_size=4)
 
 
 @settings(max_examples=40)
-@given(lives(HOST_POINTS))
+@given(life_strategy(HOST_POINTS))
 def test_replay_or_die_in_memory(lived: list[Life]) -> None:
     in_memory(lived)
 
 
 @settings(max_examples=25)
-@given(lives([*HOST_POINTS, *STORE_POINTS]))
+@given(life_strategy([*HOST_POINTS, *STORE_POINTS]))
 def test_replay_or_die_on_disk(lived: list[Life]) -> None:
     on_disk(lived)
 
 
 @settings(max_examples=15)
-@given(lives([*HOST_POINTS, *TOOL_POINTS], TURNS, 4))
+@given(life_strategy([*HOST_POINTS, *TOOL_POINTS], TURNS, 4))
 def test_a_chat_replays_or_dies(lived: list[Life]) -> None:
     in_memory(lived, ChatMachine)
 
@@ -484,7 +488,7 @@ def test_a_chat_replays_or_dies(lived: list[Life]) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 @settings(max_examples=300)
-@given(lives([*HOST_POINTS, *STORE_POINTS, *TOOL_POINTS], TURNS))
+@given(life_strategy([*HOST_POINTS, *STORE_POINTS, *TOOL_POINTS], TURNS))
 def test_a_chat_replays_or_dies_many_times(lived: list[Life]) -> None:
     on_disk(lived, ChatMachine)
 
@@ -492,6 +496,6 @@ def test_a_chat_replays_or_dies_many_times(lived: list[Life]) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 @settings(max_examples=500)
-@given(lives([*HOST_POINTS, *STORE_POINTS]), st.booleans())
+@given(life_strategy([*HOST_POINTS, *STORE_POINTS]), st.booleans())
 def test_replay_or_die_many_times(lived: list[Life], stays: bool) -> None:
     (on_disk if stays else in_memory)(lived)

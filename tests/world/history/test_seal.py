@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from tests.world.small_world import Echo, poke, running, small_manifest
+from tests.world.small_world import EchoAdapter, poke_event, running_host, small_manifest
 
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.stores import Batch, MemoryStore, Row, Store
@@ -23,16 +23,16 @@ def rows(unit: str, count: int) -> tuple[Row, ...]:
 
 
 async def filled(store: Store, events: int = 6) -> None:
-    async with running(store, small_manifest(), [Echo()]) as host:
+    async with running_host(store, small_manifest(), [EchoAdapter()]) as host:
         for number in range(events):
-            await host.submit("ex/Ev@1", poke(str(number), f"r{number % 2}"))
+            await host.submit("ex/Ev@1", poke_event(str(number), f"r{number % 2}"))
 
 
 async def test_a_world_that_grew_holds_every_seal_it_had_without_being_read(store: Store) -> None:
     seals = [sealed(store)]
-    async with running(store, small_manifest(), [Echo()]) as host:
+    async with running_host(store, small_manifest(), [EchoAdapter()]) as host:
         for number in range(20):
-            await host.submit("ex/Ev@1", poke(str(number), f"r{number % 3}"))
+            await host.submit("ex/Ev@1", poke_event(str(number), f"r{number % 3}"))
             seals.append(sealed(store))
     assert len({*seals}) == 21
     for seal in seals:
@@ -77,9 +77,9 @@ async def test_a_journal_that_was_rewritten_after_it_was_sealed_is_found_when_it
     memory: MemoryStore,
 ) -> None:
     """Also without a seal from elsewhere: what is kept of the tree is of other records."""
-    async with running(memory, small_manifest(), [Echo()]) as host:
+    async with running_host(memory, small_manifest(), [EchoAdapter()]) as host:
         for number in range(130):
-            await host.submit("ex/Ev@1", poke(str(number)))
+            await host.submit("ex/Ev@1", poke_event(str(number)))
     assert memory.length() > 256
     sealed(memory)
     assert verify(memory).ok

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.world.small_world import Echo, poke, running, small_manifest, stored
+from tests.world.small_world import EchoAdapter, poke_event, running_host, small_manifest, stored_records
 
 from demiurge.stores import MemoryStore
 from demiurge.values.caller import Caller
@@ -50,12 +50,12 @@ def test_a_receipt_of_any_form(payload: Any, state: str, why: str) -> None:
 async def test_a_lineage_holds_what_an_event_caused_and_has_one_outcome(
     memory: MemoryStore, what: str, ends: str
 ) -> None:
-    async with running(memory, small_manifest(), [Echo({"open": asyncio.Event()})]) as host:
-        await host.submit("ex/Ev@1", poke("before"))
-        accepted = await host.submit("ex/Ev@1", poke(what))
+    async with running_host(memory, small_manifest(), [EchoAdapter({"open": asyncio.Event()})]) as host:
+        await host.submit("ex/Ev@1", poke_event("before"))
+        accepted = await host.submit("ex/Ev@1", poke_event(what))
         if ends != "running":
             await host.settle()
-        found = lineage(stored(memory), (accepted.unit, accepted.seq))
+        found = lineage(stored_records(memory), (accepted.unit, accepted.seq))
     assert outcome(trace(found)).state == ends
     assert all(record.cause is not None for record in found[1:])
     assert "before" not in str([record.body for record in found])

@@ -13,16 +13,16 @@ import pytest
 from tests.world.small_world import (
     MAIN,
     A,
-    Echo,
-    Script,
-    called,
+    EchoAdapter,
+    ScriptedModel,
+    call_answer,
     chat_manifest,
-    poke,
-    running,
-    said,
+    chat_world,
+    poke_event,
+    running_host,
     small_manifest,
-    stored,
-    talking,
+    stored_records,
+    text_answer,
 )
 
 from demiurge.errors import Damaged, DemiurgeError, UsageError
@@ -42,8 +42,10 @@ BIG = "a large text " * 4000
 async def folder(tmp_path: Path) -> Path:
     """A world with a finished chat, whose tool has written a file too large to be kept inline."""
     with SqliteStore.create(tmp_path / "w", "world_1") as store:
-        model = Script(called(("c1", "workspace__write", {"path": "big.txt", "text": BIG})), said("Done."))
-        async with talking(store, model) as talk:
+        model = ScriptedModel(
+            call_answer(("c1", "workspace__write", {"path": "big.txt", "text": BIG})), text_answer("Done.")
+        )
+        async with chat_world(store, model) as talk:
             await talk.say("Write it.")
             assert talk.turn["status"] == "done"
         assert verify(store).ok
@@ -92,9 +94,9 @@ def test_a_flipped_byte_of_a_record_names_the_record(
 
 async def test_a_record_whose_hash_was_made_to_fit_breaks_the_chain() -> None:
     store = MemoryStore("world_1")
-    async with running(store, small_manifest(), [Echo()]) as host:
-        await host.submit("ex/Ev@1", poke("one"))
-        await host.submit("ex/Ev@1", poke("two"))
+    async with running_host(store, small_manifest(), [EchoAdapter()]) as host:
+        await host.submit("ex/Ev@1", poke_event("one"))
+        await host.submit("ex/Ev@1", poke_event("two"))
     forged = MemoryStore("world_1")
     forged.put_blobs([store.get_blob(ref) for ref in store.iter_blobs()])
     for row in store.read(str(A)):
@@ -137,8 +139,8 @@ def test_a_changed_head_names_its_unit(folder: Path, journal: sqlite3.Connection
 
 async def test_a_head_that_is_damaged_while_its_unit_is_open_is_found_too(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "w", "world_1") as store:
-        async with running(store, small_manifest(), [Echo({"x": asyncio.Event()})]) as host:
-            await host.submit("ex/Ev@1", poke("ask:x"))
+        async with running_host(store, small_manifest(), [EchoAdapter({"x": asyncio.Event()})]) as host:
+            await host.submit("ex/Ev@1", poke_event("ask:x"))
     db = sqlite3.connect(tmp_path / "w" / "journal.db", isolation_level=None)
     db.execute("UPDATE unit SET hash = zeroblob(32)")
     db.close()
@@ -153,7 +155,7 @@ def test_a_flipped_byte_of_an_inline_blob_names_the_blob_and_who_exposes_it(
     folder: Path, journal: sqlite3.Connection
 ) -> None:
     with SqliteStore.open(folder) as store:
-        receipt = [r for r in stored(store) if r.kind == "receipt"][-1]
+        receipt = [r for r in stored_records(store) if r.kind == "receipt"][-1]
         ref = receipt.body["payload"]["output_ref"]
     digest = bytes.fromhex(ref.removeprefix("sha256:"))
     [data] = journal.execute("SELECT data FROM blob WHERE digest = ?", (digest,)).fetchone()
@@ -180,7 +182,7 @@ def test_a_flipped_byte_of_a_blob_file_names_the_blob(folder: Path) -> None:
 
 def test_a_blob_that_is_gone_is_missed(folder: Path, journal: sqlite3.Connection) -> None:
     with SqliteStore.open(folder) as store:
-        receipt = [r for r in stored(store) if r.kind == "receipt"][-1]
+        receipt = [r for r in stored_records(store) if r.kind == "receipt"][-1]
     ref = receipt.body["payload"]["output_ref"]
     journal.execute("DELETE FROM blob WHERE digest = ?", (bytes.fromhex(ref.removeprefix("sha256:")),))
     problem = found(folder).problem
@@ -210,9 +212,9 @@ def test_a_row_that_lost_where_it_came_from_is_found(folder: Path, journal: sqli
 async def test_a_world_that_grows_holds_every_seal_it_had_and_one_that_was_cut_does_not() -> None:
     store = MemoryStore("world_1")
     seals = {verify(store).seal}
-    async with running(store, small_manifest(), [Echo()]) as host:
+    async with running_host(store, small_manifest(), [EchoAdapter()]) as host:
         for number in range(3):
-            await host.submit("ex/Ev@1", poke(str(number), f"r{number % 2}"))
+            await host.submit("ex/Ev@1", poke_event(str(number), f"r{number % 2}"))
             seals.add(verify(store).seal)
     assert len(seals) == 4
     done = verify(store)
@@ -225,8 +227,8 @@ async def test_a_world_that_grows_holds_every_seal_it_had_and_one_that_was_cut_d
 
 async def test_a_world_that_grows_while_it_is_verified_is_not_called_damaged() -> None:
     store = MemoryStore("world_1")
-    async with running(store, small_manifest(), [Echo()]) as host:
-        await host.submit("ex/Ev@1", poke("one"))
+    async with running_host(store, small_manifest(), [EchoAdapter()]) as host:
+        await host.submit("ex/Ev@1", poke_event("one"))
         waiting: list[object] = []
 
         def grow(done: int) -> None:
@@ -234,7 +236,7 @@ async def test_a_world_that_grows_while_it_is_verified_is_not_called_damaged() -
                 live = host._units[A]
                 state = live.state
                 ingress = Ingress(
-                    "event", "late", {"schema": "ex/Ev@1", "value": poke("late")}, host._stamp(Caller("user"))
+                    "event", "late", {"schema": "ex/Ev@1", "value": poke_event("late")}, host._stamp(Caller("user"))
                 )
                 records = advance_with_blobs(host.manifest, state, ingress, store.get_blob).records
                 rows = [

@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.world.small_world import A, Echo, plain, plan, poke, raising, running, small_manifest, stored
+from tests.world.small_world import (
+    A,
+    EchoAdapter,
+    plain_data,
+    plan,
+    poke_event,
+    raise_event_step,
+    running_host,
+    small_manifest,
+    stored_records,
+)
 
 from demiurge.errors import Divergence
 from demiurge.stores import Store
@@ -23,22 +33,24 @@ def replayed(store: Store, manifest: Manifest) -> UnitState:
 
 
 async def test_nested_events_are_applied_once(store: Store) -> None:
-    async with running(store, small_manifest(), [Echo()]) as host:
-        await host.submit("ex/Ev@1", poke("ask:x,y"))
+    async with running_host(store, small_manifest(), [EchoAdapter()]) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:x,y"))
         await host.settle()
-        live = plain(host.state(A))
+        live = plain_data(host.state(A))
     assert live["cell"]["n"] == 3
-    assert plain(Host(store, small_manifest(), []).state(A)) == plain(replayed(store, small_manifest())) == live
+    assert (
+        plain_data(Host(store, small_manifest(), []).state(A)) == plain_data(replayed(store, small_manifest())) == live
+    )
 
 
 async def test_only_effects_without_a_receipt_are_dispatched_again(store: Store) -> None:
-    async with running(store, small_manifest(), [Echo()]) as host:
-        await host.submit("ex/Ev@1", poke("ask:done"))
+    async with running_host(store, small_manifest(), [EchoAdapter()]) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:done"))
         await host.settle()
-    async with running(store, small_manifest(), [Echo()], perform=False) as host:
-        await host.submit("ex/Ev@1", poke("ask:open"))
-    again = Echo()
-    async with running(store, small_manifest(), [again]) as host:
+    async with running_host(store, small_manifest(), [EchoAdapter()], perform=False) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:open"))
+    again = EchoAdapter()
+    async with running_host(store, small_manifest(), [again]) as host:
         await host.settle()
         await host.settle()
     assert again.performed == ["open"]
@@ -53,7 +65,7 @@ DIVIDED_BY_ZERO = {"op": "get", "args": [{"record": {"a": {"op": "div", "args": 
     [
         ({"rules": []}, "ask:x", "decision"),
         ({"grants": [{"name": "echo", "cap": "ex/echo@1", "expiry_ns": 1}]}, "ask:x", "decision"),
-        ({"plans": [plan([raising("t", "s", DIVIDED_BY_ZERO)])]}, "ask:x", "plan_ended"),
+        ({"plans": [plan([raise_event_step("t", "s", DIVIDED_BY_ZERO)])]}, "ask:x", "plan_ended"),
         ({}, "fail:x", "step"),
     ],
 )
@@ -61,22 +73,22 @@ async def test_a_recorded_failure_does_not_keep_the_world_closed(
     store: Store, change: Mapping[str, Any], what: str, kind: str
 ) -> None:
     manifest = small_manifest(**change)
-    async with running(store, manifest, [Echo()]) as host:
-        await host.submit("ex/Ev@1", poke(what))
+    async with running_host(store, manifest, [EchoAdapter()]) as host:
+        await host.submit("ex/Ev@1", poke_event(what))
         await host.settle()
-    assert kind in [record.kind for record in stored(store)]
-    async with running(store, manifest, [Echo()]) as host:
+    assert kind in [record.kind for record in stored_records(store)]
+    async with running_host(store, manifest, [EchoAdapter()]) as host:
         assert not host.state(A).is_open
-        await host.submit("ex/Ev@1", poke("on"))
+        await host.submit("ex/Ev@1", poke_event("on"))
         await host.settle()
     assert replayed(store, manifest).cell is not None
 
 
 async def test_a_new_manifest_loses_no_plan_and_no_receipt(store: Store) -> None:
-    async with running(store, small_manifest(), [Echo({"x": asyncio.Event()})]) as host:
-        await host.submit("ex/Ev@1", poke("ask:x"))
+    async with running_host(store, small_manifest(), [EchoAdapter({"x": asyncio.Event()})]) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:x"))
     other = small_manifest([], settings={"new": 1})
-    async with running(store, other, [Echo()]) as host:
+    async with running_host(store, other, [EchoAdapter()]) as host:
         await host.settle()
         cell = host.state(A).cell
         assert cell is not None
@@ -88,12 +100,12 @@ async def test_a_new_manifest_loses_no_plan_and_no_receipt(store: Store) -> None
 async def test_a_derived_event_has_the_same_time_and_entropy_at_replay(store: Store) -> None:
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
         seen = f"{context.stamp.time_ns}:{context.entropy('x').hex()}"
-        again = [Emit("ex/Ev@1", poke("derived"))] if event["$value"]["what"] == "first" else []
+        again = [Emit("ex/Ev@1", poke_event("derived"))] if event["$value"]["what"] == "first" else []
         return Step(set={"n": 1}, append={"log": [seen]}, events=again)
 
     manifest = small_manifest(reduce=reduce)
-    async with running(store, manifest, []) as host:
-        await host.submit("ex/Ev@1", poke("first"))
+    async with running_host(store, manifest, []) as host:
+        await host.submit("ex/Ev@1", poke_event("first"))
         cell = host.state(A).cell
         assert cell is not None
         first, derived = cell["log"]
@@ -105,10 +117,10 @@ async def test_a_derived_event_has_the_same_time_and_entropy_at_replay(store: St
 
 
 async def test_replay_computes_derived_records_again_and_names_the_one_that_differs(store: Store) -> None:
-    async with running(store, small_manifest(), [Echo()]) as host:
-        await host.submit("ex/Ev@1", poke("ask:x"))
+    async with running_host(store, small_manifest(), [EchoAdapter()]) as host:
+        await host.submit("ex/Ev@1", poke_event("ask:x"))
         await host.settle()
-    assert sum(record.is_ingress for record in stored(store)) < len(stored(store))
+    assert sum(record.is_ingress for record in stored_records(store)) < len(stored_records(store))
     lied = small_manifest(reduce=lambda _state, _event, _context: Step(set={"n": 100}))
     with pytest.raises(Divergence, match=r"record ex/Room@1/a 2 \(step\)"):
         replayed(store, lied)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.stores.old_formats import make_older
-from tests.world.small_world import Script, Talk, called, said, talking
+from tests.world.small_world import ChatClient, ScriptedModel, call_answer, chat_world, text_answer
 
 from demiurge import faults
 from demiurge.apps.demiurge import CHAT
@@ -37,29 +37,29 @@ KEYS = "abc"
 IDLE = "vwxyz"
 
 
-def unit(key: str) -> Unit:
+def chat_unit(key: str) -> Unit:
     return Unit(CHAT, key)
 
 
 @asynccontextmanager
-async def world(store: Store, *answers: Any) -> AsyncIterator[Host]:
+async def host_of_chats(store: Store, *answers: Any) -> AsyncIterator[Host]:
     DONE.clear()
-    async with talking(store, Script(*answers), [BUMP], policy=ASKS) as talk:
+    async with chat_world(store, ScriptedModel(*answers), [BUMP], policy=ASKS) as talk:
         yield talk.host
 
 
 async def fill(store: Store) -> dict[str, bytes]:
     """Makes a world of chats in which a call waits, and idle ones; the waiting intent of each chat."""
-    async with world(store, *(called(("c1", "bump", {"what": key})) for key in KEYS)) as host:
+    async with host_of_chats(store, *(call_answer(("c1", "bump", {"what": key})) for key in KEYS)) as host:
         for key in KEYS:
-            await Talk(host, unit(key)).create()
-            await Talk(host, unit(key)).say("go")
+            await ChatClient(host, chat_unit(key)).create()
+            await ChatClient(host, chat_unit(key)).say("go")
         for key in IDLE:
-            await Talk(host, unit(key)).create()
-        return waiting(host)
+            await ChatClient(host, chat_unit(key)).create()
+        return waiting_intents(host)
 
 
-def waiting(host: Host) -> dict[str, bytes]:
+def waiting_intents(host: Host) -> dict[str, bytes]:
     return {unit.key: intent.id for unit, intent in host.approvals()}
 
 
@@ -72,23 +72,23 @@ def execute(folder: Path, *statements: str) -> None:
 async def test_only_the_units_in_which_something_waits_are_read(store: Store) -> None:
     asked = await fill(store)
     assert sorted(asked) == sorted(KEYS)
-    async with world(store) as host:
-        assert waiting(host) == asked
-        assert host.loaded() == [unit(key) for key in KEYS]
-    async with world(store) as host:
-        assert host.approvals(unit("v")) == []
-        assert [intent.id for _, intent in host.approvals(unit("b"))] == [asked["b"]]
+    async with host_of_chats(store) as host:
+        assert waiting_intents(host) == asked
+        assert host.loaded() == [chat_unit(key) for key in KEYS]
+    async with host_of_chats(store) as host:
+        assert host.approvals(chat_unit("v")) == []
+        assert [intent.id for _, intent in host.approvals(chat_unit("b"))] == [asked["b"]]
 
 
 async def test_a_decision_reads_its_unit_alone(store: Store) -> None:
     asked = await fill(store)
-    async with world(store, said("Done.")) as host:
+    async with host_of_chats(store, text_answer("Done.")) as host:
         await host.decide(asked["b"], approve=True, reason="", caller=USER)
-        assert host.loaded() == [unit("b")]
-        await host.settle(unit("b"))
+        assert host.loaded() == [chat_unit("b")]
+        await host.settle(chat_unit("b"))
         assert DONE == ["b"]
-        assert sorted(waiting(host)) == ["a", "c"]
-    async with world(store) as host:
+        assert sorted(waiting_intents(host)) == ["a", "c"]
+    async with host_of_chats(store) as host:
         await host.decide(asked["b"], approve=True, reason="", caller=USER)
         with pytest.raises(Conflict, match="already decided"):
             await host.decide(asked["b"], approve=False, reason="", caller=USER)
@@ -96,7 +96,7 @@ async def test_a_decision_reads_its_unit_alone(store: Store) -> None:
             await host.decide(asked["b"], approve=True, reason="", caller=Caller("somebody else"))
         with pytest.raises(NotFound, match="approvals ls"):
             await host.decide(bytes(32), approve=True, reason="", caller=USER)
-        assert host.loaded() == [unit("b")]
+        assert host.loaded() == [chat_unit("b")]
 
 
 DAMAGE: dict[str, Sequence[str]] = {
@@ -115,13 +115,13 @@ async def test_a_damaged_list_hides_nothing(tmp_path: Path, what: str) -> None:
         asked = await fill(store)
     execute(tmp_path / "w", *DAMAGE[what])
     with SqliteStore.open(tmp_path / "w") as store:
-        async with world(store, said("Done.")) as host:
-            assert waiting(host) == asked
-            assert store.waiting.read() == {asked[key]: str(unit(key)) for key in KEYS}
+        async with host_of_chats(store, text_answer("Done.")) as host:
+            assert waiting_intents(host) == asked
+            assert store.waiting.read() == {asked[key]: str(chat_unit(key)) for key in KEYS}
             await host.decide(asked["b"], approve=True, reason="", caller=USER)
-            await host.settle(unit("b"))
+            await host.settle(chat_unit("b"))
             assert DONE == ["b"]
-            assert sorted(waiting(host)) == ["a", "c"]
+            assert sorted(waiting_intents(host)) == ["a", "c"]
 
 
 async def test_a_list_of_open_units_that_is_damaged_as_well_hides_nothing(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ async def test_a_list_of_open_units_that_is_damaged_as_well_hides_nothing(tmp_pa
     )
     with SqliteStore.open(tmp_path / "w") as store:
         assert list(store.heads(open_only=True)) == []
-        async with world(store) as host:
-            assert waiting(host) == asked
+        async with host_of_chats(store) as host:
+            assert waiting_intents(host) == asked
 
 
 @pytest.mark.parametrize("what", DAMAGE)
@@ -150,9 +150,9 @@ async def test_a_call_can_be_decided_by_its_id_though_the_list_is_damaged(tmp_pa
         asked = await fill(store)
     execute(tmp_path / "w", *DAMAGE[what])
     with SqliteStore.open(tmp_path / "w") as store:
-        async with world(store, said("Done.")) as host:
+        async with host_of_chats(store, text_answer("Done.")) as host:
             await host.decide(asked["b"], approve=True, reason="", caller=USER)
-            await host.settle(unit("b"))
+            await host.settle(chat_unit("b"))
             assert DONE == ["b"]
 
 
@@ -160,27 +160,27 @@ async def test_a_call_can_be_decided_by_its_id_though_the_list_is_damaged(tmp_pa
 async def test_a_world_of_an_older_program_shows_all_that_waits(tmp_path: Path, version: int) -> None:
     with SqliteStore.create(tmp_path / "w", "world_1") as store:
         asked = await fill(store)
-        async with world(store, said("No.")) as host:
+        async with host_of_chats(store, text_answer("No.")) as host:
             await host.decide(asked["c"], approve=False, reason="", caller=USER)
     make_older(tmp_path / "w", version)
     with SqliteStore.open(tmp_path / "w") as store:
-        async with world(store) as host:
+        async with host_of_chats(store) as host:
             with pytest.raises(Conflict, match="already decided"):
                 await host.decide(asked.pop("c"), approve=True, reason="", caller=USER)
-            assert waiting(host) == asked
-            assert store.waiting.read() == {asked[key]: str(unit(key)) for key in "ab"}
+            assert waiting_intents(host) == asked
+            assert store.waiting.read() == {asked[key]: str(chat_unit(key)) for key in "ab"}
 
 
 async def test_a_list_that_the_disk_can_t_take_is_computed_each_time(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "w", "world_1") as store:
         asked = await fill(store)
-        async with world(store) as host:
+        async with host_of_chats(store) as host:
             execute(tmp_path / "w", "DELETE FROM waiting")
             with faults.armed({"meta.before_commit": "enospc"}):
-                assert waiting(host) == asked
-                assert waiting(host) == asked
+                assert waiting_intents(host) == asked
+                assert waiting_intents(host) == asked
             assert store.waiting.read() is None
-            assert waiting(host) == asked
+            assert waiting_intents(host) == asked
             assert store.waiting.read() is not None
 
 
@@ -189,7 +189,7 @@ async def test_an_append_on_its_way_makes_the_list_be_computed_again(tmp_path: P
     with SqliteStore.create(tmp_path / "w", "world_1") as store:
         asked = await fill(store)
         execute(tmp_path / "w", "DELETE FROM waiting")
-        async with world(store) as host:
+        async with host_of_chats(store) as host:
             length = store.length()
             lengths: list[int] = []
 
@@ -198,9 +198,9 @@ async def test_an_append_on_its_way_makes_the_list_be_computed_again(tmp_path: P
                 return lengths[-1]
 
             store.length = slow_length  # type: ignore[method-assign]
-            assert waiting(host) == asked
+            assert waiting_intents(host) == asked
             assert lengths == [length - 1, length]
-            assert store.waiting.read() == {asked[key]: str(unit(key)) for key in KEYS}
+            assert store.waiting.read() == {asked[key]: str(chat_unit(key)) for key in KEYS}
 
 
 async def test_a_list_is_not_put_back_while_a_unit_can_t_be_read(tmp_path: Path) -> None:
@@ -213,16 +213,16 @@ async def test_a_list_is_not_put_back_while_a_unit_can_t_be_read(tmp_path: Path)
         db.execute("DELETE FROM snapshot")
         db.execute("DELETE FROM waiting")
     with SqliteStore.open(tmp_path / "w") as store:
-        async with world(store) as host:
+        async with host_of_chats(store) as host:
             found, problems = host.waiting()
             assert {unit.key for unit, _ in found} == {"a", "c"}
-            assert [(where, type(problem)) for where, problem in problems.items()] == [(unit("b"), DamagedRow)]
+            assert [(where, type(problem)) for where, problem in problems.items()] == [(chat_unit("b"), DamagedRow)]
             assert store.waiting.read() is None
     with closing(sqlite3.connect(tmp_path / "w" / "journal.db", isolation_level=None)) as db:
         db.execute("UPDATE journal SET data = ? WHERE position = ?", (data, position))
     with SqliteStore.open(tmp_path / "w") as store:
-        async with world(store) as host:
-            assert waiting(host) == asked
+        async with host_of_chats(store) as host:
+            assert waiting_intents(host) == asked
             assert store.waiting.read() is not None
 
 
@@ -232,10 +232,10 @@ async def test_a_unit_whose_records_are_damaged_is_looked_at_because_of_the_list
     broken = "unit = (SELECT id FROM unit WHERE name LIKE '%/b')"
     execute(tmp_path / "w", f"UPDATE journal SET data = x'00' WHERE seq = 1 AND {broken}", "DELETE FROM snapshot")
     with SqliteStore.open(tmp_path / "w") as store:
-        async with world(store) as host:
+        async with host_of_chats(store) as host:
             found, problems = host.waiting()
             assert {unit.key for unit, _ in found} == {"a", "c"}
-            assert list(problems) == [unit("b")]
+            assert list(problems) == [chat_unit("b")]
 
 
 async def test_the_list_is_written_with_the_records_that_ask(memory: MemoryStore) -> None:
@@ -248,8 +248,8 @@ async def test_the_list_is_written_with_the_records_that_ask(memory: MemoryStore
         return append(given, **more)
 
     memory.append = watching  # type: ignore[method-assign, assignment]
-    async with world(memory, called(("c1", "bump", {"what": "x"})), said("Done.")) as host:
-        await Talk(host).say("go")
+    async with host_of_chats(memory, call_answer(("c1", "bump", {"what": "x"})), text_answer("Done.")) as host:
+        await ChatClient(host).say("go")
         [(_, intent)] = host.approvals()
         await host.decide(intent.id, approve=True, reason="", caller=USER)
         await host.settle()

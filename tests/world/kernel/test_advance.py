@@ -13,14 +13,14 @@ from tests.world.small_world import (
     START_NS,
     A,
     Kernel,
-    ask,
-    awaiting,
-    echoed,
+    ask_event,
+    await_receipt_step,
+    echo_result,
     edge,
-    emitting,
+    emit_effect_step,
     plan,
-    poke,
-    raising,
+    poke_event,
+    raise_event_step,
     ref,
     small_manifest,
 )
@@ -54,7 +54,7 @@ def test_an_event_becomes_a_record_a_step_and_what_it_caused() -> None:
 def test_a_receipt_moves_the_plan_on_and_closes_the_intent() -> None:
     unit = Kernel(small_manifest())
     unit.poke("ask:x")
-    records = unit.receipt(unit.intents[0], echoed("x"))
+    records = unit.receipt(unit.intents[0], echo_result("x"))
     assert [r.kind for r in records] == ["receipt", "event", "plan_ended", "step"]
     assert [r.cause for r in records] == [None, 5, 5, 6]
     assert unit.log == ["asked", "ok:x"]
@@ -104,7 +104,7 @@ def test_a_step_that_needs_a_blob_asks_for_it_and_changes_nothing() -> None:
     state = UnitState("world_1", A)
     wanted = ref_of(b"four")
     stamp = Stamp(START_NS, b"e", Caller("user"), manifest.ref)
-    ingress = Ingress("event", "i", {"schema": "ex/Ev@1", "value": poke(wanted)}, stamp)
+    ingress = Ingress("event", "i", {"schema": "ex/Ev@1", "value": poke_event(wanted)}, stamp)
     assert advance(manifest, state, ingress, {}) == Need(wanted)
     assert (state.seq, state.cell) == (0, None)
     outcome = advance(manifest, state, ingress, {wanted: b"four"})
@@ -131,7 +131,7 @@ def test_a_blob_that_a_step_makes_is_there_for_the_next_step_of_the_same_ingress
 def test_a_blob_that_a_step_makes_is_not_put_among_those_that_were_given() -> None:
     manifest = small_manifest(reduce=lambda _state, _event, _context: Step(set={"n": 0}, blobs=[b"made here"]))
     given = {ref_of(b"four"): b"four"}
-    body = {"schema": "ex/Ev@1", "value": poke("go")}
+    body = {"schema": "ex/Ev@1", "value": poke_event("go")}
     outcome = advance(
         manifest,
         UnitState("world_1", A),
@@ -152,7 +152,9 @@ def test_a_reducer_that_mutates_its_arguments_changes_nothing_outside() -> None:
         event["$value"]["text"] = "scribbled"
         return Step(set={"n": 1, "box": {"items": [1]}} if state is None else {})
 
-    unit = Kernel(small_manifest([plan([raising("tell", "x", ref("@plan.input.what"))], on="ex/Poke@1")], reduce))
+    unit = Kernel(
+        small_manifest([plan([raise_event_step("tell", "x", ref("@plan.input.what"))], on="ex/Poke@1")], reduce)
+    )
     for _ in range(3):
         unit.poke("y")  # the driver compares the state before and after
     assert unit.state.cell is not None
@@ -165,7 +167,7 @@ def test_a_reducer_sees_time_entropy_and_caller_of_the_stamp_alone() -> None:
 
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         seen.append((context.stamp.time_ns, context.origin, context.key, context.entropy("id"), context.entropy("x")))
-        return Step(set={"n": 1}, events=[ask("x")] if event["$tag"] == "Poke" else [])
+        return Step(set={"n": 1}, events=[ask_event("x")] if event["$tag"] == "Poke" else [])
 
     unit = Kernel(small_manifest(reduce=reduce))
     unit.poke("go")
@@ -173,7 +175,7 @@ def test_a_reducer_sees_time_entropy_and_caller_of_the_stamp_alone() -> None:
     assert first[:3] == (START_NS + SECOND, "external", "a")
     assert first[3] != first[4]
     assert seen[1] == first, "the driver ran the step twice"
-    unit.receipt(unit.intents[0], echoed("x"))
+    unit.receipt(unit.intents[0], echo_result("x"))
     assert seen[-1][:2] == (START_NS + 2 * SECOND, "derived")
     assert seen[-1][3] != first[3]
 
@@ -186,7 +188,7 @@ def test_an_event_of_another_unit_is_neither_external_nor_derived() -> None:
         return Step()
 
     unit = Kernel(small_manifest(reduce=reduce))
-    unit.event(poke("go"), cause={"unit": "ex/Room@1/z", "seq": 4, "index": 0})
+    unit.event(poke_event("go"), cause={"unit": "ex/Room@1/z", "seq": 4, "index": 0})
     assert seen == ["unit", "unit"]
     assert unit.records[0].cause == {"unit": "ex/Room@1/z", "seq": 4, "index": 0}
 
@@ -213,7 +215,7 @@ def test_a_reducer_exception_is_a_recorded_step_that_says_its_class_and_nothing_
         (Step(append={"log": ["fine", 7]}), "log[1]"),
         (Step(append={"tags": ["x"]}), "tags"),
         (Step(append={"n": [1]}), "n"),
-        (Step(events=[ask("x"), Emit("ex/Ask@1", {"room": "a", "n": 1})]), "events[1].text"),
+        (Step(events=[ask_event("x"), Emit("ex/Ask@1", {"room": "a", "n": 1})]), "events[1].text"),
         (Step(events=[Emit("ex/Nowhere@1", {})]), "events[0]"),
     ],
 )
@@ -267,7 +269,7 @@ def test_an_endless_chain_of_events_is_stopped(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("demiurge.world.kernel.step_context.EVENTS_PER_INGRESS", 50)
 
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
-        return Step(set={"n": 1}, events=[Emit("ex/Ev@1", poke("more"))])
+        return Step(set={"n": 1}, events=[Emit("ex/Ev@1", poke_event("more"))])
 
     unit = Kernel(small_manifest(reduce=reduce))
     records = unit.poke("go")
@@ -311,14 +313,14 @@ def test_a_denial_by_the_policy_is_recorded_and_answered(rules: Any) -> None:
 
 def test_params_that_break_the_effects_schema_are_a_recorded_denial() -> None:
     a_number = {"op": "get", "args": [{"record": {"a": 7}}, "a"]}  # of no known type before it runs
-    unit = Kernel(small_manifest([plan([emitting("go", "h", a_number), *ECHO["steps"][1:]], ECHO["edges"])]))
+    unit = Kernel(small_manifest([plan([emit_effect_step("go", "h", a_number), *ECHO["steps"][1:]], ECHO["edges"])]))
     unit.poke("ask:x")
     assert (unit.of("decision")[0].body["by"], unit.log) == ("schema", ["asked", "error:effect_params_invalid"])
 
 
 def test_an_expression_error_ends_the_plan_and_the_reducer_hears_of_it() -> None:
     unit = Kernel(
-        small_manifest([plan([raising("tell", "x", {"op": "get", "args": [ref("@plan.input"), "nothing"]})])])
+        small_manifest([plan([raise_event_step("tell", "x", {"op": "get", "args": [ref("@plan.input"), "nothing"]})])])
     )
     unit.poke("ask:x")
     [ended] = unit.of("plan_ended")
@@ -344,7 +346,7 @@ def test_a_payload_that_the_plan_can_not_read_ends_the_plan() -> None:
 def test_a_receipt_that_nobody_asked_for_changes_nothing() -> None:
     unit = Kernel(small_manifest())
     unit.poke("ask:x")
-    assert unit.receipt(b"?" * 32, echoed("x")) == []
+    assert unit.receipt(b"?" * 32, echo_result("x")) == []
     assert len(unit.intents) == 1
 
 
@@ -352,48 +354,48 @@ def test_a_second_receipt_changes_nothing() -> None:
     unit = Kernel(small_manifest())
     unit.poke("ask:x")
     intent = unit.intents[0]
-    unit.receipt(intent, echoed("x"))
-    assert unit.receipt(intent, echoed("again")) == []
+    unit.receipt(intent, echo_result("x"))
+    assert unit.receipt(intent, echo_result("again")) == []
     assert unit.log == ["asked", "ok:x"]
 
 
 def test_a_receipt_may_come_before_the_step_that_awaits_it() -> None:
     steps = [
-        emitting("one", "h1", "1"),
-        emitting("two", "h2", "2"),
-        awaiting("wait1", "h1", "r1"),
-        awaiting("wait2", "h2", "r2"),
-        raising("tell", ref("@var:r1.payload.text"), ref("@var:r2.payload.text")),
+        emit_effect_step("one", "h1", "1"),
+        emit_effect_step("two", "h2", "2"),
+        await_receipt_step("wait1", "h1", "r1"),
+        await_receipt_step("wait2", "h2", "r2"),
+        raise_event_step("tell", ref("@var:r1.payload.text"), ref("@var:r2.payload.text")),
     ]
     edges = [edge("one", "wait1"), edge("two", "wait2"), edge("wait1", "wait2"), edge("wait2", "tell")]
     unit = Kernel(small_manifest([plan(steps, edges)]))
     unit.poke("ask:x")
     one, two = unit.intents
-    unit.receipt(two, echoed("second"))
-    unit.receipt(one, echoed("first"))
+    unit.receipt(two, echo_result("second"))
+    unit.receipt(one, echo_result("first"))
     assert unit.log == ["asked", "first:second"]
 
 
 def test_one_receipt_may_be_awaited_twice() -> None:
     steps = [
-        emitting("go", "h", "1"),
-        awaiting("once", "h", "r1"),
-        awaiting("twice", "h", "r2"),
-        raising("tell", ref("@var:r1.status"), ref("@var:r2.payload.text")),
+        emit_effect_step("go", "h", "1"),
+        await_receipt_step("once", "h", "r1"),
+        await_receipt_step("twice", "h", "r2"),
+        raise_event_step("tell", ref("@var:r1.status"), ref("@var:r2.payload.text")),
     ]
     edges = [edge("go", "once"), edge("once", "twice"), edge("twice", "tell")]
     unit = Kernel(small_manifest([plan(steps, edges)]))
     unit.poke("ask:x")
-    unit.receipt(unit.intents[0], echoed("y"))
+    unit.receipt(unit.intents[0], echo_result("y"))
     assert unit.log == ["asked", "ok:y"]
 
 
 def test_a_late_receipt_of_a_plan_that_has_ended_is_recorded_and_forgotten() -> None:
-    steps = [emitting("go", "h", "1"), {"id": "end", "op": "end"}]
+    steps = [emit_effect_step("go", "h", "1"), {"id": "end", "op": "end"}]
     unit = Kernel(small_manifest([plan(steps, [edge("go", "end")])]))
     unit.poke("ask:x")
     assert unit.of("plan_ended")[0].body["status"] == "ok"
-    assert [r.kind for r in unit.receipt(unit.intents[0], echoed("x"))] == ["receipt"]
+    assert [r.kind for r in unit.receipt(unit.intents[0], echo_result("x"))] == ["receipt"]
     assert not unit.state.is_open
 
 
@@ -435,7 +437,7 @@ def test_an_event_by_the_schema_of_an_arm_reaches_its_own_unit_in_the_form_of_it
 
 
 def test_identical_effects_of_one_plan_of_two_plans_and_of_two_events_are_different_intents() -> None:
-    steps = [emitting("a", "h1", "same"), emitting("b", "h2", "same")]
+    steps = [emit_effect_step("a", "h1", "same"), emit_effect_step("b", "h2", "same")]
     twin = plan(steps, name="ex/twin@1")
     unit = Kernel(small_manifest([plan(steps), twin]))
     unit.poke("ask:x,x")
@@ -448,10 +450,10 @@ def test_each_identical_effect_gets_its_own_receipt() -> None:
     unit = Kernel(small_manifest())
     for _ in range(3):
         unit.poke("ask:same")
-        unit.receipt(unit.intents[0], echoed("same"))
+        unit.receipt(unit.intents[0], echo_result("same"))
     unit.poke("ask:same,same")
     for intent in unit.intents:
-        unit.receipt(intent, echoed("same"))
+        unit.receipt(intent, echo_result("same"))
     assert unit.log.count("ok:same") == 5
 
 
@@ -459,7 +461,7 @@ def test_intents_differ_between_worlds_and_units() -> None:
     ids = set()
     for world, key in [("world_1", "a"), ("world_2", "a"), ("world_1", "c")]:
         unit = Kernel(small_manifest(), Unit("ex/Room@1", key), world=world)
-        unit.event(poke("ask:x", key))
+        unit.event(poke_event("ask:x", key))
         ids |= {intent.id for intent in unit.intents}
     assert len(ids) == 3
 
@@ -493,44 +495,44 @@ def test_a_new_manifest_applies_at_the_next_ingress_and_open_plans_finish_under_
     unit = Kernel(small_manifest())
     unit.poke("ask:x")
     old = unit.manifest
-    other = plan([raising("tell", {"text": "new plan"}, {"text": "-"})])
+    other = plan([raise_event_step("tell", {"text": "new plan"}, {"text": "-"})])
     unit.manifest = small_manifest([other], source=b"2")
     unit.poke("ask:y")
     assert unit.of("manifest")[-1].body == {"ref": unit.manifest.ref}
     assert unit.log == ["asked", "asked", "new plan:-"]
-    unit.receipt(unit.intents[0], echoed("x"))
+    unit.receipt(unit.intents[0], echo_result("x"))
     assert unit.log[-1] == "ok:x"
     assert old.ref in unit.blobs
 
 
 def test_an_open_plan_whose_event_the_new_manifest_does_not_know_ends_with_an_error() -> None:
     steps = [
-        emitting("go", "h", "x"),
-        awaiting("wait", "h", "r"),
+        emit_effect_step("go", "h", "x"),
+        await_receipt_step("wait", "h", "r"),
         {"id": "say", "op": "raise_event", "event": "ex/Gone@1", "value": {"record": {}}},
     ]
     edges = [edge("go", "wait"), edge("wait", "say")]
     unit = Kernel(small_manifest([plan(steps, edges)], schemas={"ex/Gone@1": {"record": {}}}))
     unit.poke("ask:x")
     unit.manifest = small_manifest(source=b"2")
-    unit.receipt(unit.intents[0], echoed("x"))
+    unit.receipt(unit.intents[0], echo_result("x"))
     assert unit.of("plan_ended")[0].body["code"] == "plan_failed"
     assert unit.log == ["asked", "plan failed:1:plan_failed"]
 
 
 def test_an_open_plan_is_governed_by_the_policy_in_force_when_it_asks() -> None:
     steps = [
-        emitting("one", "h1", "1"),
-        awaiting("w1", "h1", "r1"),
-        emitting("two", "h2", "2"),
-        awaiting("w2", "h2", "r2"),
+        emit_effect_step("one", "h1", "1"),
+        await_receipt_step("w1", "h1", "r1"),
+        emit_effect_step("two", "h2", "2"),
+        await_receipt_step("w2", "h2", "r2"),
     ]
-    told = raising("tell", ref("@var:r2.status"), ref("@var:r2.payload.code"))
+    told = raise_event_step("tell", ref("@var:r2.status"), ref("@var:r2.payload.code"))
     edges = [edge("one", "w1"), edge("w1", "two"), edge("two", "w2"), edge("w2", "tell")]
     unit = Kernel(small_manifest([plan([*steps, told], edges)]))
     unit.poke("ask:x")
     unit.manifest = small_manifest([plan([*steps, told], edges)], rules=[])
-    unit.receipt(unit.intents[0], echoed("1"))
+    unit.receipt(unit.intents[0], echo_result("1"))
     assert unit.log == ["asked", "error:policy_denied"]
 
 
@@ -557,7 +559,7 @@ def test_the_records_of_a_step_do_not_grow_with_the_cell(monkeypatch: pytest.Mon
     monkeypatch.setattr(Vector, "__iter__", counted)
     for number in range(2_000):
         stamp = Stamp(START_NS + number, b"e" * 16, Caller("user"), manifest.ref)
-        body = {"schema": "ex/Ev@1", "value": poke(f"{number:05}")}
+        body = {"schema": "ex/Ev@1", "value": poke_event(f"{number:05}")}
         outcome = advance(manifest, state, Ingress("event", str(number), body, stamp), {})
         assert not isinstance(outcome, Need)
         state = outcome.state

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.world.budget_worlds import ASKED, BUMP, Units, called, spending
+from tests.world.budget_worlds import ASKED, BUMP, Units, spending_manifest, tool_result
 from tests.world.small_world import SECOND, A, Kernel
 
 from demiurge.tools.limits.allowance import Allowance
@@ -18,24 +18,26 @@ from demiurge.world.record import Record
 from demiurge.world.state import OpenIntent
 
 
-def waiting(manifest: Manifest | None = None) -> tuple[Units, OpenIntent]:
+def room_with_waiting_call(manifest: Manifest | None = None) -> tuple[Units, OpenIntent]:
     """A room with one call that waits for a person."""
-    world = Units(manifest if manifest is not None else spending())
+    world = Units(manifest if manifest is not None else spending_manifest())
     world.tell(calls=[ASKED])
     [intent] = world.a.intents
     return world, intent
 
 
-def decided(unit: Kernel, intent: OpenIntent | bytes, verdict: str = "approve", reason: str = "fine") -> list[Record]:
+def decide_call(
+    unit: Kernel, intent: OpenIntent | bytes, verdict: str = "approve", reason: str = "fine"
+) -> list[Record]:
     intent_id = intent.id if isinstance(intent, OpenIntent) else intent
     return unit.take("approval", {"intent": intent_id, "verdict": verdict, "reason": reason, "by": "anna"})
 
 
 def test_an_approved_intent_runs_and_says_who_approved_it_why_and_when() -> None:
-    world, intent = waiting()
+    world, intent = room_with_waiting_call()
     assert intent in world.a.last.asks
     world.a.now_ns += 999_999  # what is less than a millisecond is left out
-    [record] = decided(world.a, intent)
+    [record] = decide_call(world.a, intent)
     assert (record.kind, record.cause) == ("approval", None)
     approved = replace(intent, approved={"by": "anna", "reason": "fine", "at_ms": world.a.now_ns // 1_000_000})
     assert world.a.intents == [approved]
@@ -46,11 +48,11 @@ def test_an_approved_intent_runs_and_says_who_approved_it_why_and_when() -> None
 
 
 def test_a_decision_on_what_does_not_wait_for_one_is_not_recorded() -> None:
-    world = Units(spending())
+    world = Units(spending_manifest())
     world.tell(calls=[BUMP])
     [running] = world.a.intents
     for intent in (running, b"?" * 32):
-        assert decided(world.a, intent) == []
+        assert decide_call(world.a, intent) == []
         assert world.a.last.intents == ()
     assert world.a.intents == [running]
 
@@ -58,25 +60,25 @@ def test_a_decision_on_what_does_not_wait_for_one_is_not_recorded() -> None:
 @pytest.mark.parametrize("first", ["approve", "reject"])
 @pytest.mark.parametrize("second", ["approve", "reject"])
 def test_a_second_decision_is_not_recorded(first: str, second: str) -> None:
-    world, intent = waiting()
-    decided(world.a, intent, first)
+    world, intent = room_with_waiting_call()
+    decide_call(world.a, intent, first)
     [once] = world.a.intents
-    assert decided(world.a, intent, second) == []
+    assert decide_call(world.a, intent, second) == []
     assert (world.a.intents, world.a.last.intents) == ([once], ())
 
 
 def test_a_rejected_call_is_for_its_adapter_to_answer() -> None:
-    world, intent = waiting()
-    [record] = decided(world.a, intent, "reject", "Not today.")
+    world, intent = room_with_waiting_call()
+    [record] = decide_call(world.a, intent, "reject", "Not today.")
     assert record.kind == "approval", "a person's word is no decision of the rules"
     refused = replace(intent, refused={"code": "approval_rejected", "message": "Not today."})
     assert (world.a.intents, world.a.last.intents) == ([refused], (refused,))
 
 
 def test_an_approval_that_the_rules_in_force_deny_is_recorded_with_their_decision() -> None:
-    world, intent = waiting()
-    in_force(world.a, stored(world.a.manifest, tool_policy=ToolPolicy().to_json()))
-    approval, _, decision = decided(world.a, intent)
+    world, intent = room_with_waiting_call()
+    in_force(world.a, stored_manifest(world.a.manifest, tool_policy=ToolPolicy().to_json()))
+    approval, _, decision = decide_call(world.a, intent)
     assert (approval.kind, decision.kind, decision.cause) == ("approval", "decision", approval.unit_seq)
     body = dict(decision.body)
     assert (body.pop("intent"), body.pop("kind")) == (intent.id, "tool.call")
@@ -87,8 +89,8 @@ def test_an_approval_that_the_rules_in_force_deny_is_recorded_with_their_decisio
 
 
 def test_an_approval_for_which_there_is_no_budget_any_more_is_recorded_with_the_limit() -> None:
-    world, intent = waiting(spending(Budgets(run=Allowance(max_wall_ms=500))))
-    approval, decision = decided(world.a, intent)
+    world, intent = room_with_waiting_call(spending_manifest(Budgets(run=Allowance(max_wall_ms=500))))
+    approval, decision = decide_call(world.a, intent)
     message = "The time of this run is over."
     said = {"by": "budget", "rule": "run.deadline", "verdict": "deny", "code": "deadline_exceeded", "message": message}
     assert decision.body == {"intent": intent.id, "kind": "tool.call", **said}
@@ -98,44 +100,44 @@ def test_an_approval_for_which_there_is_no_budget_any_more_is_recorded_with_the_
 
 @pytest.mark.parametrize(("late_ns", "runs"), [(0, True), (1, False)])
 def test_an_approval_comes_in_time_until_the_deadline_and_not_in_it(late_ns: int, *, runs: bool) -> None:
-    world, intent = waiting(spending(Budgets(run=Allowance(max_wall_ms=500))))
+    world, intent = room_with_waiting_call(spending_manifest(Budgets(run=Allowance(max_wall_ms=500))))
     assert intent.deadline_ns is not None
     world.a.now_ns = intent.deadline_ns - 1 - SECOND + late_ns
-    decided(world.a, intent)
+    decide_call(world.a, intent)
     assert (world.a.intents[0].approved is not None) == runs
 
 
 def test_a_call_does_not_stand_in_its_own_way_in_the_budget() -> None:
-    world, intent = waiting(spending(Budgets(run=Allowance(max_tool_calls=1))))
-    decided(world.a, intent)
+    world, intent = room_with_waiting_call(spending_manifest(Budgets(run=Allowance(max_tool_calls=1))))
+    decide_call(world.a, intent)
     assert world.a.intents[0].approved is not None
 
 
 def test_under_a_manifest_from_before_a_rejected_call_is_closed_at_once() -> None:
-    world, intent = waiting(with_calls(spending(), lambda d: {**d, "answers_refusals": False}))
-    approval, event, *_ = decided(world.a, intent, "reject", "Not today.")
+    world, intent = room_with_waiting_call(with_calls(spending_manifest(), lambda d: {**d, "answers_refusals": False}))
+    approval, event, *_ = decide_call(world.a, intent, "reject", "Not today.")
     assert (approval.kind, event.kind, event.cause) == ("approval", "event", approval.unit_seq)
     assert world.log == ["approval_rejected:Not today."]
     assert (world.a.intents, world.a.last.intents) == ([], ())
 
 
 def test_a_rejected_call_of_a_kind_that_the_manifest_no_longer_has_is_closed_at_once() -> None:
-    world, intent = waiting()
+    world, intent = room_with_waiting_call()
     in_force(world.a, with_calls(world.a.manifest, lambda _: None))
-    decided(world.a, intent, "reject", "Not today.")
+    decide_call(world.a, intent, "reject", "Not today.")
     assert world.log == ["approval_rejected:Not today."]
     assert world.a.intents == []
 
 
 def test_a_refused_call_is_open_until_its_adapter_has_answered() -> None:
-    world, intent = waiting()
-    decided(world.a, intent, "reject")
+    world, intent = room_with_waiting_call()
+    decide_call(world.a, intent, "reject")
     assert world.a.state.is_open
-    world.answer(A, world.a.intents[0], called())
+    world.answer(A, world.a.intents[0], tool_result())
     assert not world.a.state.is_open
 
 
-def stored(manifest: Manifest, **parts: Any) -> Manifest:
+def stored_manifest(manifest: Manifest, **parts: Any) -> Manifest:
     """The manifest with other parts, as one that somebody stored: nobody checks it."""
     return Manifest.load(cbor.encode({**cbor.decode(manifest.node), **parts}), manifest.reducers)
 
@@ -143,7 +145,7 @@ def stored(manifest: Manifest, **parts: Any) -> Manifest:
 def with_calls(manifest: Manifest, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Manifest:
     """The manifest with another definition of `tool.call`, or without one."""
     system = [change(d) if d.get("kind") == "tool.call" else d for d in cbor.decode(manifest.node)["system"]]
-    return stored(manifest, system=[d for d in system if d is not None])
+    return stored_manifest(manifest, system=[d for d in system if d is not None])
 
 
 def in_force(unit: Kernel, manifest: Manifest) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.world.budget_worlds import ASKED, BUMP, B, C, Units, spending, thought
-from tests.world.small_world import A, Kernel, plain
+from tests.world.budget_worlds import ASKED, BUMP, B, C, Units, model_result, spending_manifest
+from tests.world.small_world import A, Kernel, plain_data
 
 from demiurge.stores.protocol import Snapshot
 from demiurge.tools.limits.allowance import Allowance
@@ -39,7 +39,7 @@ notes = st.lists(
 class Spending(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.world = Units(spending(BUDGETS))
+        self.world = Units(spending_manifest(BUDGETS))
         self.root: dict[Place, Place] = {}
         self.performed: dict[Place, int] = {}
         """Tool calls that were let go, by the run that they go back to."""
@@ -76,7 +76,7 @@ class Spending(RuleBasedStateMachine):
     def answer(self, data: st.DataObject, tokens: int) -> None:
         unit, intent = data.draw(st.sampled_from(self._open(asked=False)))
         used = min(tokens, intent.params.get("max_tokens", 0))
-        self.world.answer(unit, intent, thought(used // 2, used - used // 2) if intent.kind == LLM else None)
+        self.world.answer(unit, intent, model_result(used // 2, used - used // 2) if intent.kind == LLM else None)
         self._note(unit)
 
     @precondition(lambda self: self._open(asked=True))
@@ -104,12 +104,12 @@ class Spending(RuleBasedStateMachine):
             again.blobs = kernel.blobs
             for _, ingress in kernel.taken:
                 again.step(ingress)
-            assert plain(again.state) == plain(kernel.state)
+            assert plain_data(again.state) == plain_data(kernel.state)
             node, chunks = snapshot_node(kernel.state)
             self.stored |= {ref_of(node): node, **chunks}
             snapshot = Snapshot(str(unit), kernel.state.seq - 1, kernel.state.head, ref_of(node))
             kernel.state = read_snapshot(snapshot, kernel.state.world, unit, self.stored.__getitem__)
-            assert plain(again.state) == plain(kernel.state)
+            assert plain_data(again.state) == plain_data(kernel.state)
 
     # -- what always holds --------------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class Spending(RuleBasedStateMachine):
             for unit, intent in self._open(asked=True)[:1]:
                 self.world.decide(unit, intent, approve=False)
             for unit, intent in self._open(asked=False)[:1]:
-                self.world.answer(unit, intent, thought(0, 0) if intent.kind == LLM else None)
+                self.world.answer(unit, intent, model_result(0, 0) if intent.kind == LLM else None)
         assert all(kernel.state.runs == {} for kernel in self.world.units.values())
         for unit, kernel in self.world.units.items():
             assert (kernel.state.used.tool_calls if kernel.state.used is not None else 0) == self.made[unit]

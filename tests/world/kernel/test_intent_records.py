@@ -5,18 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.budget_worlds import ASKED, BUMP, CALL, Units, calling, spending, told
-from tests.world.reducer_effects import ALLOWED, GRANTS, put, requesting, timer, wants
+from tests.world.budget_worlds import ASKED, BUMP, CALL, Units, room_order, spending_manifest, tool_call_step
+from tests.world.reducer_effects import (
+    ALLOWED,
+    GRANTS,
+    blob_put_request,
+    effect_requesting_manifest,
+    effect_requesting_reducer,
+    timer_request,
+)
 from tests.world.small_world import (
     SECOND,
     START_NS,
     A,
     Kernel,
-    awaiting,
+    await_receipt_step,
     edge,
-    emitting,
+    emit_effect_step,
     plan,
-    raising,
+    raise_event_step,
     ref,
     small_manifest,
 )
@@ -54,13 +61,13 @@ def test_an_admitted_effect_is_recorded_with_what_decided_on_it() -> None:
 
 
 def test_the_record_of_an_effect_exposes_the_blobs_that_its_parameters_name() -> None:
-    world = Units(spending())
+    world = Units(spending_manifest())
     world.tell(calls=[BUMP])
     assert world.a.of("intent")[0].refs == (ref_of(CALL),)
 
 
 def test_an_effect_that_a_person_is_asked_about_is_recorded_with_the_question() -> None:
-    world = Units(spending())
+    world = Units(spending_manifest())
     world.tell(calls=[ASKED])
     [record], [intent] = world.a.of("intent"), world.a.intents
     assert intent.approval is not None
@@ -74,7 +81,7 @@ def test_an_effect_that_a_person_is_asked_about_is_recorded_with_the_question() 
 
 
 def test_the_parameters_are_recorded_in_the_normal_form_of_their_schema() -> None:
-    world = Units(spending())
+    world = Units(spending_manifest())
     world.tell(calls=[BUMP])
     [intent] = world.a.intents
     assert intent.params == {"tool": BUMP, "tool_call_id": "c1", "call_ref": ref_of(CALL), "refused": None}
@@ -100,7 +107,11 @@ def test_a_denied_effect_is_recorded_with_what_denied_it() -> None:
 
 
 def test_parameters_that_break_their_schema_are_denied_with_the_path() -> None:
-    unit = Kernel(requesting(wants(lambda what: [EffectRequest("timer.set", {"deliver_at_ns": "soon"}, "k")])))
+    unit = Kernel(
+        effect_requesting_manifest(
+            effect_requesting_reducer(lambda what: [EffectRequest("timer.set", {"deliver_at_ns": "soon"}, "k")])
+        )
+    )
     unit.poke("go")
     [decision] = unit.of("decision")
     body = decision.body
@@ -111,12 +122,12 @@ def test_parameters_that_break_their_schema_are_denied_with_the_path() -> None:
 
 def broken_call(call: bytes) -> Kernel:
     """A room whose plan calls a tool that a person is to be asked about, by this blob."""
-    step: dict[str, Any] = calling("go", "h", ASKED)
+    step: dict[str, Any] = tool_call_step("go", "h", ASKED)
     step["params"]["record"]["call_ref"] = {"hash": ref_of(call)}
-    told = raising("say", ref("@var:r.payload.code"), ref("@var:r.payload.message"))
+    told = raise_event_step("say", ref("@var:r.payload.code"), ref("@var:r.payload.message"))
     policy = ToolPolicy((ASKED,), require_approval_for_tools=(ASKED,))
     manifest = small_manifest(
-        [plan([step, awaiting("wait", "h", "r"), told], [edge("go", "wait"), edge("wait", "say")])],
+        [plan([step, await_receipt_step("wait", "h", "r"), told], [edge("go", "wait"), edge("wait", "say")])],
         grants=[{"name": "tool", "cap": "sys/tool@1", "params": {}}],
         tool_policy=policy,
     )
@@ -144,7 +155,7 @@ def test_a_call_that_nobody_can_ask_about_is_denied(call: bytes, message: str) -
 
 
 def test_each_denial_counts_as_an_effect_and_the_next_is_judged_by_itself() -> None:
-    steps = [emitting("a", "h1", "x", cap="none"), emitting("b", "h2", "x")]
+    steps = [emit_effect_step("a", "h1", "x", cap="none"), emit_effect_step("b", "h2", "x")]
     unit = Kernel(small_manifest([plan(steps)], check=False))
     unit.poke("ask:x")
     assert unit.of("decision")[0].body["code"] == "no_grant"
@@ -152,7 +163,9 @@ def test_each_denial_counts_as_an_effect_and_the_next_is_judged_by_itself() -> N
 
 
 def test_the_deadline_of_a_grant_is_that_of_the_ingress() -> None:
-    unit = Kernel(small_manifest(grants=[{"name": "echo", "cap": "ex/echo@1", "params": {}, "expiry_ns": later(1)}]))
+    unit = Kernel(
+        small_manifest(grants=[{"name": "echo", "cap": "ex/echo@1", "params": {}, "expiry_ns": ns_after_ingress(1)}])
+    )
     unit.poke("ask:x")
     assert len(unit.intents) == 1
     unit.poke("ask:x")
@@ -160,21 +173,25 @@ def test_the_deadline_of_a_grant_is_that_of_the_ingress() -> None:
     assert unit.of("decision")[0].body["code"] == "expired"
 
 
-def later(seconds: int) -> int:
+def ns_after_ingress(seconds: int) -> int:
     """The nanosecond after an ingress that comes so many seconds after the beginning."""
     return Kernel(small_manifest()).now_ns + seconds * SECOND + 1
 
 
 def test_the_call_that_a_person_is_asked_about_is_a_blob_that_the_step_needs() -> None:
-    manifest, state = spending(), UnitState("world_1", A)
-    body = {"schema": "ex/Ev@1", "value": told(calls=[ASKED])}
+    manifest, state = spending_manifest(), UnitState("world_1", A)
+    body = {"schema": "ex/Ev@1", "value": room_order(calls=[ASKED])}
     ingress = Ingress("event", "i", body, Stamp(START_NS, b"e" * 16, USER, manifest.ref))
     assert advance(manifest, state, ingress, {}) == Need(ref_of(CALL))
     assert isinstance(advance(manifest, state, ingress, {ref_of(CALL): CALL}), Advance)
 
 
 def test_an_effect_of_a_reducer_is_identified_by_all_that_led_to_it() -> None:
-    unit = Kernel(requesting(wants(lambda what: [timer(7, "one"), timer(7, "two")])))
+    unit = Kernel(
+        effect_requesting_manifest(
+            effect_requesting_reducer(lambda what: [timer_request(7, "one"), timer_request(7, "two")])
+        )
+    )
     unit.poke("go")
     [step] = unit.of("step")
     for number, intent in enumerate(unit.intents, 1):
@@ -185,7 +202,7 @@ def test_an_effect_of_a_reducer_is_identified_by_all_that_led_to_it() -> None:
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (put(b"x"), "op_not_allowed"),
+        (blob_put_request(b"x"), "op_not_allowed"),
         (EffectRequest("ex.nothing", {}), "unknown_effect"),
         (EffectRequest("timer.set", {"deliver_at_ns": "soon"}), "effect_params_invalid"),
     ],
@@ -194,12 +211,12 @@ def test_the_reaction_of_a_reducer_to_a_denial_belongs_to_the_run_of_the_denied_
     request_: EffectRequest, code: str
 ) -> None:
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
-        return Step(set={"n": 1}, effects=[request_ if event["$tag"] == "Poke" else timer(7)])
+        return Step(set={"n": 1}, effects=[request_ if event["$tag"] == "Poke" else timer_request(7)])
 
     grants = [{**grant, "params": {"ops": ["get"]}} if grant["name"] == "blob" else grant for grant in GRANTS]
     effects = [*ALLOWED, {"kind": "ex.nothing", "cap": "timer"}]
     policy = ToolPolicy(budgets=Budgets(run=Allowance(max_tool_calls=1)))
-    unit = Kernel(requesting(reduce, grants=grants, effects=effects, tool_policy=policy, check=False))
+    unit = Kernel(effect_requesting_manifest(reduce, grants=grants, effects=effects, tool_policy=policy, check=False))
     unit.poke("go")
     [decision], [intent], [run] = unit.of("decision"), unit.intents, unit.state.runs
     assert (decision.body["code"], decision.cause) == (code, unit.of("step")[0].unit_seq)

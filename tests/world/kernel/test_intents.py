@@ -10,18 +10,29 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.world.reducer_effects import ALLOWED, ANY, GRANTS, OWN, get, own, put, requesting, timer, wants
+from tests.world.reducer_effects import (
+    ALLOWED,
+    ANY,
+    GRANTS,
+    OWN,
+    blob_get_request,
+    blob_put_request,
+    effect_requesting_manifest,
+    effect_requesting_reducer,
+    own_effect_request,
+    timer_request,
+)
 from tests.world.small_world import (
     A,
     Kernel,
-    ask,
-    awaiting,
-    echoed,
+    ask_event,
+    await_receipt_step,
+    echo_result,
     edge,
-    emitting,
-    plain,
+    emit_effect_step,
+    plain_data,
     plan,
-    raising,
+    raise_event_step,
     ref,
     small_manifest,
 )
@@ -36,21 +47,21 @@ from demiurge.world.kernel.outcome import Advance
 from demiurge.world.reducer import EffectRequest, MissingBlob, ReducerContext, Step
 from demiurge.world.snapshot import read_snapshot, snapshot_node
 
-ASK = wants(lambda what: [timer(7, key) for key in what.split(",")])
+ASK = effect_requesting_reducer(lambda what: [timer_request(7, key) for key in what.split(",")])
 
 
-def restored(unit: Kernel) -> None:
+def restore_from_snapshot(unit: Kernel) -> None:
     """Go on from a snapshot of the state."""
     node, chunks = snapshot_node(unit.state)
     unit.blobs |= {ref_of(node): node, **chunks}
     kept = Snapshot(str(A), unit.state.seq - 1, unit.state.head, ref_of(node))
     again = read_snapshot(kept, unit.state.world, A, unit.blobs.__getitem__)
-    assert plain(again) == plain(unit.state)
+    assert plain_data(again) == plain_data(unit.state)
     unit.state = again
 
 
 def test_a_step_asks_for_effects_in_their_order_and_hears_of_each_by_its_key() -> None:
-    unit = Kernel(requesting(ASK))
+    unit = Kernel(effect_requesting_manifest(ASK))
     unit.poke("one,two")
     assert unit.kinds() == ["event", "manifest", "step", "intent", "intent"]
     first, second = unit.intents
@@ -61,7 +72,7 @@ def test_a_step_asks_for_effects_in_their_order_and_hears_of_each_by_its_key() -
     assert unit.state.is_open
     assert unit.last.intents == (first, second)
 
-    restored(unit)
+    restore_from_snapshot(unit)
     records = unit.receipt(second, succeeded(delivered_at_ns=8, key=None))
     assert [(r.kind, r.cause) for r in records] == [("receipt", None), ("step", records[0].unit_seq)]
     unit.receipt(first, failed("gave_up", "eight times"))
@@ -70,7 +81,7 @@ def test_a_step_asks_for_effects_in_their_order_and_hears_of_each_by_its_key() -
 
 
 def test_a_second_receipt_changes_nothing() -> None:
-    unit = Kernel(requesting(ASK))
+    unit = Kernel(effect_requesting_manifest(ASK))
     unit.poke("one")
     [intent] = unit.intents
     unit.receipt(intent, succeeded(delivered_at_ns=8, key=None))
@@ -78,24 +89,24 @@ def test_a_second_receipt_changes_nothing() -> None:
 
 
 def test_equal_effects_of_two_steps_are_two() -> None:
-    unit = Kernel(requesting(ASK))
+    unit = Kernel(effect_requesting_manifest(ASK))
     unit.poke("one")
     unit.poke("one")
     assert len({intent.id for intent in unit.intents}) == 2
-    elsewhere = Kernel(requesting(ASK), world="world_2")
+    elsewhere = Kernel(effect_requesting_manifest(ASK), world="world_2")
     elsewhere.poke("one")
     assert elsewhere.intents[0].id != unit.intents[0].id
 
 
 def test_the_payload_of_a_kind_without_its_own_event_type_is_canonical_bytes() -> None:
-    unit = Kernel(requesting(wants(lambda what: [own(what, "k")])))
+    unit = Kernel(effect_requesting_manifest(effect_requesting_reducer(lambda what: [own_effect_request(what, "k")])))
     unit.poke("hi")
-    unit.receipt(unit.intents[0], echoed("hi"))
+    unit.receipt(unit.intents[0], echo_result("hi"))
     assert unit.log == ["Came k ok blob,text"]
 
 
 def test_a_module_without_the_typed_event_hears_of_a_timer_as_of_any_effect() -> None:
-    unit = Kernel(requesting(ASK, arms=ANY))
+    unit = Kernel(effect_requesting_manifest(ASK, arms=ANY))
     unit.poke("one")
     unit.receipt(unit.intents[0], succeeded(delivered_at_ns=8, key=None))
     assert unit.log == ["Came one ok delivered_at_ns,key"]
@@ -103,9 +114,9 @@ def test_a_module_without_the_typed_event_hears_of_a_timer_as_of_any_effect() ->
 
 def test_an_event_and_an_effect_of_one_step_both_happen() -> None:
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
-        return Step(set={"n": 1}, blobs=[b"x"], effects=[timer(1)] if event["$tag"] == "Poke" else ())
+        return Step(set={"n": 1}, blobs=[b"x"], effects=[timer_request(1)] if event["$tag"] == "Poke" else ())
 
-    unit = Kernel(requesting(reduce))
+    unit = Kernel(effect_requesting_manifest(reduce))
     unit.poke("go")
     assert unit.of("step")[0].refs == (ref_of(b"x"),)
     assert [intent.kind for intent in unit.intents] == ["timer.set"]
@@ -124,7 +135,7 @@ def test_an_event_and_an_effect_of_one_step_both_happen() -> None:
     ],
 )
 def test_the_policy_decides_on_reducers_too(rules: Sequence[Mapping[str, Any]], code: str | None) -> None:
-    unit = Kernel(requesting(ASK, rules=rules))
+    unit = Kernel(effect_requesting_manifest(ASK, rules=rules))
     unit.poke("one")
     if code is None:
         assert len(unit.intents) == 1
@@ -138,14 +149,23 @@ def test_the_policy_decides_on_reducers_too(rules: Sequence[Mapping[str, Any]], 
 
 def test_a_grant_that_does_not_cover_it_denies_it_and_the_reducer_hears_why() -> None:
     grants = [{**grant, "params": {"ops": ["get"]}} if grant["name"] == "blob" else grant for grant in GRANTS]
-    unit = Kernel(requesting(wants(lambda what: [put(b"x", "a"), get(ref_of(b"x"), "b")]), grants=grants))
+    unit = Kernel(
+        effect_requesting_manifest(
+            effect_requesting_reducer(lambda what: [blob_put_request(b"x", "a"), blob_get_request(ref_of(b"x"), "b")]),
+            grants=grants,
+        )
+    )
     unit.poke("go")
     assert unit.log == ["BlobPutResult a error op_not_allowed"]
     assert [intent.kind for intent in unit.intents] == ["blob.get"]
 
 
 def test_parameters_that_break_the_effects_schema_are_a_denial() -> None:
-    unit = Kernel(requesting(wants(lambda what: [EffectRequest("timer.set", {"deliver_at_ns": "soon"}, "k")])))
+    unit = Kernel(
+        effect_requesting_manifest(
+            effect_requesting_reducer(lambda what: [EffectRequest("timer.set", {"deliver_at_ns": "soon"}, "k")])
+        )
+    )
     unit.poke("go")
     assert unit.log == ["TimerFired k error effect_params_invalid"]
 
@@ -155,15 +175,22 @@ def test_parameters_that_break_the_effects_schema_are_a_denial() -> None:
     [
         (EffectRequest("llm.generate", {}), "effects[0]: ex/Room@1 does not declare the effect llm.generate"),
         (EffectRequest("ex.echo", {"text": "x"}), "effects[0]: ex/Room@1 does not declare the effect ex.echo"),
-        (replace(timer(1), grant="blob"), "effects[0].grant: ex/Room@1 does not declare the grant blob for timer.set"),
-        (own("two"), "effects[0].grant: say which grant: ex, echo"),
+        (
+            replace(timer_request(1), grant="blob"),
+            "effects[0].grant: ex/Room@1 does not declare the grant blob for timer.set",
+        ),
+        (own_effect_request("two"), "effects[0].grant: say which grant: ex, echo"),
         ("timer.set", "effects[0]: is an EffectRequest"),
         (EffectRequest("timer.set", {}, cast(str, 7)), "effects[0].key: is a text"),
     ],
 )
 def test_a_step_that_requests_an_undeclared_effect_or_grant_fails(request_: Any, message: str) -> None:
     effects = [*ALLOWED, {"kind": "ex.own", "cap": "echo"}]
-    unit = Kernel(requesting(lambda state, event, context: Step(set={"n": 1}, effects=[request_]), effects=effects))
+    unit = Kernel(
+        effect_requesting_manifest(
+            lambda state, event, context: Step(set={"n": 1}, effects=[request_]), effects=effects
+        )
+    )
     unit.poke("go")
     [step] = unit.of("step")
     assert step.body == {"error": {"code": "invalid_step", "message": message}}
@@ -172,14 +199,22 @@ def test_a_step_that_requests_an_undeclared_effect_or_grant_fails(request_: Any,
 
 def test_a_grant_may_be_named_where_there_are_several() -> None:
     effects = [*ALLOWED, {"kind": "ex.own", "cap": "echo"}]
-    unit = Kernel(requesting(wants(lambda what: [replace(own("x"), grant=what)]), effects=effects))
+    unit = Kernel(
+        effect_requesting_manifest(
+            effect_requesting_reducer(lambda what: [replace(own_effect_request("x"), grant=what)]), effects=effects
+        )
+    )
     unit.poke("echo")
     unit.poke("ex")
     assert [intent.grant for intent in unit.intents] == ["echo", "ex"]
 
 
 def test_parameters_that_are_no_plain_data_make_the_step_fail() -> None:
-    unit = Kernel(requesting(wants(lambda what: [EffectRequest("timer.set", {"deliver_at_ns": object()})])))
+    unit = Kernel(
+        effect_requesting_manifest(
+            effect_requesting_reducer(lambda what: [EffectRequest("timer.set", {"deliver_at_ns": object()})])
+        )
+    )
     unit.poke("go")
     assert unit.of("step")[0].body["error"]["code"] == "invalid_step"
 
@@ -188,7 +223,9 @@ def test_parameters_that_are_no_plain_data_make_the_step_fail() -> None:
 
 
 def test_a_step_asks_for_64_effects_and_no_more() -> None:
-    unit = Kernel(requesting(wants(lambda what: [timer(n) for n in range(int(what))])))
+    unit = Kernel(
+        effect_requesting_manifest(effect_requesting_reducer(lambda what: [timer_request(n) for n in range(int(what))]))
+    )
     unit.poke("64")
     assert len(unit.intents) == 64
     unit.poke("65")
@@ -197,9 +234,9 @@ def test_a_step_asks_for_64_effects_and_no_more() -> None:
 
 def test_a_reducer_that_answers_each_denial_with_more_comes_to_an_end() -> None:
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
-        return Step(set={"n": 1}, effects=[timer(n) for n in range(3)])
+        return Step(set={"n": 1}, effects=[timer_request(n) for n in range(3)])
 
-    unit = Kernel(requesting(reduce, rules=[]))
+    unit = Kernel(effect_requesting_manifest(reduce, rules=[]))
     unit.poke("go")
     assert len(unit.of("decision")) == 1023
     [error, *_] = [step.body["error"] for step in unit.of("step") if "error" in step.body]
@@ -208,9 +245,9 @@ def test_a_reducer_that_answers_each_denial_with_more_comes_to_an_end() -> None:
 
 def test_plans_that_one_event_starts_ask_for_1024_effects_at_most() -> None:
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
-        return Step(set={"n": 1}, events=[ask("x", n) for n in range(20)] if event["$tag"] == "Poke" else ())
+        return Step(set={"n": 1}, events=[ask_event("x", n) for n in range(20)] if event["$tag"] == "Poke" else ())
 
-    unit = Kernel(small_manifest([plan([emitting(f"s{n}", f"h{n}", "x") for n in range(60)])], reduce))
+    unit = Kernel(small_manifest([plan([emit_effect_step(f"s{n}", f"h{n}", "x") for n in range(60)])], reduce))
     unit.poke("go")
     assert len(unit.intents) == 1024
     ended = [record.body for record in unit.of("plan_ended") if record.body["status"] == "error"]
@@ -243,8 +280,14 @@ def _only(request: EffectRequest, _what: str) -> list[EffectRequest]:
 
 def test_the_digest_of_a_step_covers_what_it_asks_for() -> None:
     digests = set()
-    for request in (timer(1), timer(2), timer(1, "k"), replace(timer(1), grant="timer"), put(b"x")):
-        unit = Kernel(requesting(wants(partial(_only, request))))
+    for request in (
+        timer_request(1),
+        timer_request(2),
+        timer_request(1, "k"),
+        replace(timer_request(1), grant="timer"),
+        blob_put_request(b"x"),
+    ):
+        unit = Kernel(effect_requesting_manifest(effect_requesting_reducer(partial(_only, request))))
         unit.poke("go")
         digests.add(unit.of("step")[0].body["digest"])
     assert len(digests) == 5
@@ -252,13 +295,13 @@ def test_the_digest_of_a_step_covers_what_it_asks_for() -> None:
 
 def test_a_run_goes_on_while_its_timer_does_and_a_budget_that_is_over_denies() -> None:
     policy = ToolPolicy(budgets=Budgets(run=Allowance(max_wall_ms=1500)))
-    chain = wants(lambda what: [timer(7, what)])
+    chain = effect_requesting_reducer(lambda what: [timer_request(7, what)])
 
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
         made = chain(state, event, context)
-        return replace(made, effects=[timer(8, "again")]) if event["$value"].get("key") == "one" else made
+        return replace(made, effects=[timer_request(8, "again")]) if event["$value"].get("key") == "one" else made
 
-    unit = Kernel(requesting(reduce, tool_policy=policy))
+    unit = Kernel(effect_requesting_manifest(reduce, tool_policy=policy))
     unit.poke("one")
     [intent] = unit.intents
     assert intent.run is not None
@@ -270,7 +313,13 @@ def test_a_run_goes_on_while_its_timer_does_and_a_budget_that_is_over_denies() -
 
 
 def test_replay_of_the_ingress_is_the_history() -> None:
-    unit = Kernel(requesting(wants(lambda what: [timer(1, "a"), put(b"x", "b"), own("c", "c")])))
+    unit = Kernel(
+        effect_requesting_manifest(
+            effect_requesting_reducer(
+                lambda what: [timer_request(1, "a"), blob_put_request(b"x", "b"), own_effect_request("c", "c")]
+            )
+        )
+    )
     unit.poke("go")
     for intent in unit.intents:
         unit.receipt(intent, failed("nothing", "nothing"))
@@ -281,14 +330,16 @@ def test_replay_of_the_ingress_is_the_history() -> None:
         again.state = outcome.state
         again.records += outcome.records
     assert [record.hash for record in again.records] == [record.hash for record in unit.records]
-    assert plain(again.state) == plain(unit.state)
+    assert plain_data(again.state) == plain_data(unit.state)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 9)), max_size=12))
 def test_a_unit_that_is_kept_and_loaded_at_any_time_does_the_same(moves: list[tuple[int, bool, int]]) -> None:
-    ask_some = wants(lambda what: [timer(1, "a"), put(b"x", "b"), own("c", "c")][: int(what)])
-    straight, kept = Kernel(requesting(ask_some)), Kernel(requesting(ask_some))
+    ask_some = effect_requesting_reducer(
+        lambda what: [timer_request(1, "a"), blob_put_request(b"x", "b"), own_effect_request("c", "c")][: int(what)]
+    )
+    straight, kept = Kernel(effect_requesting_manifest(ask_some)), Kernel(effect_requesting_manifest(ask_some))
     for count, is_ok, which in moves:
         for unit in (straight, kept):
             if unit.intents and count == 0:
@@ -296,9 +347,9 @@ def test_a_unit_that_is_kept_and_loaded_at_any_time_does_the_same(moves: list[tu
                 unit.receipt(intent, succeeded(some=which) if is_ok else failed("nothing", "nothing"))
             else:
                 unit.poke(str(count))
-        restored(kept)
+        restore_from_snapshot(kept)
         assert [record.hash for record in kept.records] == [record.hash for record in straight.records]
-        assert plain(kept.state) == plain(straight.state)
+        assert plain_data(kept.state) == plain_data(straight.state)
 
 
 # -- nothing is thrown ------------------------------------------------------------------------------------------------
@@ -352,9 +403,9 @@ def test_an_own_effect_of_a_built_in_cap_type_that_was_taken_unchecked_is_decide
     mine = {**OWN, "kind": "ex.mine", "name": "ex/mine@1", "cap_type": cap_type, "origin_scope": "plan"}
     mine["params_schema"] = "ex/Odd@1"
     steps = [
-        emitting("go", "h", ref("@plan.input.text"), kind="ex.mine", cap="g"),
-        awaiting("wait", "h", "r"),
-        raising("say", ref("@var:r.status"), ref("@var:r.payload.code")),
+        emit_effect_step("go", "h", ref("@plan.input.text"), kind="ex.mine", cap="g"),
+        await_receipt_step("wait", "h", "r"),
+        raise_event_step("say", ref("@var:r.status"), ref("@var:r.payload.code")),
     ]
     steps[0]["params"] = {"record": {"path": {"list": []}, "content": ref("@plan.input.text")}}
     manifest = small_manifest(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.world.small_world import Kernel, echoed, plain, small_manifest
+from tests.world.small_world import Kernel, echo_result, plain_data, small_manifest
 
 
 @pytest.mark.parametrize(
@@ -17,10 +17,10 @@ from tests.world.small_world import Kernel, echoed, plain, small_manifest
 def test_a_notice_is_recorded_and_changes_nothing_else(kind: str, body: dict[str, str]) -> None:
     unit = Kernel(small_manifest())
     unit.poke("ask:x")
-    before = plain(unit.state)
+    before = plain_data(unit.state)
     [record] = unit.take(kind, body)
     assert (record.kind, record.body) == (kind, body)
-    assert plain(unit.state) == {**before, "seq": before["seq"] + 1, "head": record.hash}
+    assert plain_data(unit.state) == {**before, "seq": before["seq"] + 1, "head": record.hash}
     assert (unit.last.intents, unit.last.outbox, unit.last.answers) == ((), (), ())
 
 
@@ -39,5 +39,5 @@ def test_after_a_fork_the_unit_asks_as_a_unit_of_the_new_world() -> None:
     (_, later), (_, there) = forked.intents, other.intents
     assert later.seq == there.seq
     assert later.id != there.id
-    forked.receipt(later, echoed("y"))
+    forked.receipt(later, echo_result("y"))
     assert forked.log[-1] == "ok:y"

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.world.reducer_effects import timer
+from tests.world.reducer_effects import timer_request
 from tests.world.small_world import (
     ECHO,
     SCHEMAS,
     A,
     Kernel,
-    ask,
-    awaiting,
-    echoed,
+    ask_event,
+    await_receipt_step,
+    echo_result,
     edge,
-    emitting,
+    emit_effect_step,
     plan,
-    poke,
-    raising,
+    poke_event,
+    raise_event_step,
     ref,
     small_manifest,
 )
@@ -32,18 +32,18 @@ from demiurge.world.effect import failed
 from demiurge.world.reducer import Emit, ReducerContext, Step
 
 BLOB = ref_of(b"blob")
-ASK = ask("x", 7)
+ASK = ask_event("x", 7)
 OPTION: dict[str, Any] = {"more": {"option": {"text": {}}}}
-BROKEN = [raising("tell", "x", {"op": "get", "args": [ref("@plan.input"), "nothing"]})]
+BROKEN = [raise_event_step("tell", "x", {"op": "get", "args": [ref("@plan.input"), "nothing"]})]
 ENDED = {"id": 1, "plan": "ex/plan@1", "status": "ok"}
 
 
-def told(status: str, detail: str) -> dict[str, Any]:
+def told_event(status: str, detail: str) -> dict[str, Any]:
     return {"$tag": "Told", "$value": {"room": "a", "status": status, "detail": detail}}
 
 
 def test_an_effect_of_a_plan_is_identified_by_all_that_led_to_it() -> None:
-    unit = Kernel(small_manifest([plan([emitting("one", "h1", "x"), emitting("two", "h2", "x")])]))
+    unit = Kernel(small_manifest([plan([emit_effect_step("one", "h1", "x"), emit_effect_step("two", "h2", "x")])]))
     unit.poke("ask:x")
     for number, intent in enumerate(unit.intents, 1):
         identity = ["world_1", str(A), 3, 1, number, "ex.echo", cbor.digest({"text": "x"}), "echo"]
@@ -52,10 +52,10 @@ def test_an_effect_of_a_plan_is_identified_by_all_that_led_to_it() -> None:
 
 
 def test_an_event_of_a_plan_is_recorded_with_its_schema_its_value_and_its_cause() -> None:
-    unit = Kernel(small_manifest([plan([raising("say", {"text": "s"}, {"text": "d"})])]))
+    unit = Kernel(small_manifest([plan([raise_event_step("say", {"text": "s"}, {"text": "d"})])]))
     unit.poke("ask:x")
     asked, event = unit.of("event")[1:]
-    assert event.body == {"schema": "ex/Ev@1", "value": told("s", "d")}
+    assert event.body == {"schema": "ex/Ev@1", "value": told_event("s", "d")}
     assert (event.cause, event.refs) == (asked.unit_seq, ())
 
 
@@ -107,7 +107,7 @@ def test_the_reaction_of_a_module_to_a_failed_plan_belongs_to_the_run_of_the_pla
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
         if event["$tag"] == "Poke":
             return Step(set={"n": 1}, events=[ASK])
-        return Step(set={"n": 1}, effects=[timer(7)])
+        return Step(set={"n": 1}, effects=[timer_request(7)])
 
     policy = ToolPolicy(budgets=Budgets(run=Allowance(max_tool_calls=1)))
     grants = [{"name": "timer", "cap": "sys/timer@1"}, {"name": "echo", "cap": "ex/echo@1"}]
@@ -131,7 +131,7 @@ def test_a_plan_of_a_unit_without_an_arm_for_it_fails_in_the_record_alone() -> N
 
 
 def test_the_message_of_a_failure_is_1000_characters_at_most() -> None:
-    long = [raising("tell", "x", {"op": "get", "args": [ref("@plan.input"), {"text": "n" * 2000}]})]
+    long = [raise_event_step("tell", "x", {"op": "get", "args": [ref("@plan.input"), {"text": "n" * 2000}]})]
     unit = Kernel(small_manifest([plan(long)], check=False))
     unit.poke("ask:x")
     message = unit.of("plan_ended")[0].body["message"]
@@ -156,9 +156,9 @@ def test_a_fault_of_the_program_in_a_plan_ends_it_by_its_class_alone(
 
 def test_a_plan_step_after_an_awaited_event_is_caused_by_that_event() -> None:
     waiting = {"id": "w", "op": "await_event", "event": "ex/Told@1", "where": True, "bind": {"as": "e"}}
-    unit = Kernel(small_manifest([plan([waiting, raising("say", "heard", "d")], [edge("w", "say")])]))
+    unit = Kernel(small_manifest([plan([waiting, raise_event_step("say", "heard", "d")], [edge("w", "say")])]))
     unit.poke("ask:x")
-    event, said, ended, *_ = unit.event(told("s", "d"))
+    event, said, ended, *_ = unit.event(told_event("s", "d"))
     assert [said.body["value"]["$value"]["status"], ended.kind] == ["heard", "plan_ended"]
     assert (said.cause, ended.cause) == (event.unit_seq, event.unit_seq)
 
@@ -166,11 +166,11 @@ def test_a_plan_step_after_an_awaited_event_is_caused_by_that_event() -> None:
 def test_an_event_that_a_plan_has_waited_for_is_kept_in_the_form_of_its_local() -> None:
     waiting = {"id": "w", "op": "await_event", "event": "ex/Told@1", "where": True, "bind": {"as": "e"}}
     schemas = {"ex/Heard@1": {"record": {name: {"text": {}} for name in ("room", "status", "detail")} | OPTION}}
-    steps = [waiting, emitting("go", "h", "x"), awaiting("wait", "h", "r")]
+    steps = [waiting, emit_effect_step("go", "h", "x"), await_receipt_step("wait", "h", "r")]
     parts = {**plan(steps, [edge("w", "go"), edge("go", "wait")]), "locals": {"e": "ex/Heard@1"}}
     unit = Kernel(small_manifest([parts], schemas=schemas, check=False))
     unit.poke("ask:x")
-    unit.event(told("s", "d"))
+    unit.event(told_event("s", "d"))
     [instance] = unit.state.plans.values()
     assert instance.vars["e"] == {"room": "a", "status": "s", "detail": "d", "more": None}
 
@@ -179,20 +179,20 @@ def test_a_plan_that_waits_for_another_event_is_not_moved() -> None:
     waiting = {"id": "w", "op": "await_event", "event": "ex/Note@1", "where": True, "bind": {"as": "e"}}
     unit = Kernel(small_manifest([plan([waiting])]))
     unit.poke("ask:x")
-    unit.event(told("s", "d"))
+    unit.event(told_event("s", "d"))
     assert len(unit.state.plans) == 1
 
 
 def test_a_receipt_for_a_plan_that_waits_for_something_else_is_kept_for_later() -> None:
     waiting = {"id": "w", "op": "await_event", "event": "ex/Told@1", "where": True, "bind": {"as": "e"}}
-    steps = [emitting("go", "h", "x"), waiting]
-    steps += [awaiting("got", "h", "r"), raising("say", ref("@var:r.payload.text"), "d")]
+    steps = [emit_effect_step("go", "h", "x"), waiting]
+    steps += [await_receipt_step("got", "h", "r"), raise_event_step("say", ref("@var:r.payload.text"), "d")]
     unit = Kernel(small_manifest([plan(steps, [edge("go", "w"), edge("w", "got"), edge("got", "say")])]))
     unit.poke("ask:x")
     [intent] = unit.intents
-    unit.receipt(intent, echoed("x"))
-    assert [instance.receipts for instance in unit.state.plans.values()] == [{intent.id: echoed("x")}]
-    unit.event(told("s", "d"))
+    unit.receipt(intent, echo_result("x"))
+    assert [instance.receipts for instance in unit.state.plans.values()] == [{intent.id: echo_result("x")}]
+    unit.event(told_event("s", "d"))
     assert unit.log[-1] == "x:d"
 
 
@@ -204,17 +204,17 @@ def test_a_receipt_for_a_plan_that_waits_for_something_else_is_kept_for_later() 
     [("$value.what", "hi"), ("$tag", "Poke"), ("$value.nothing", ""), ("$value.what.more", ""), ("nothing.more", "")],
 )
 def test_a_plan_is_correlated_by_the_field_that_its_trigger_names(field: str, correlation: str) -> None:
-    steps = [emitting("go", "h", "x"), awaiting("wait", "h", "r")]
+    steps = [emit_effect_step("go", "h", "x"), await_receipt_step("wait", "h", "r")]
     triggers = [{"event": "ex/Ev@1", "plan": "ex/plan@1", "correlate_by": field}]
     unit = Kernel(small_manifest([plan(steps, [edge("go", "wait")], on="ex/Ev@1")], triggers=triggers, check=False))
-    unit.event(poke("hi"))
+    unit.event(poke_event("hi"))
     [instance] = unit.state.plans.values()
     assert (instance.correlation, instance.vars["correlation_id"]) == (correlation, correlation)
-    assert (instance.input, instance.cause, instance.id) == (poke("hi"), 0, 1)
+    assert (instance.input, instance.cause, instance.id) == (poke_event("hi"), 0, 1)
 
 
 def test_without_a_field_to_correlate_by_a_plan_has_an_empty_correlation() -> None:
-    steps = [emitting("go", "h", "x"), awaiting("wait", "h", "r")]
+    steps = [emit_effect_step("go", "h", "x"), await_receipt_step("wait", "h", "r")]
     unit = Kernel(small_manifest([plan(steps, [edge("go", "wait")], on="ex/Poke@1")]))
     unit.poke("hi")
     [instance] = unit.state.plans.values()
@@ -227,7 +227,7 @@ def test_two_plans_with_an_identical_effect_each_have_their_own_receipt() -> Non
     first, second = unit.intents
     unit.receipt(second, failed("gone", "It is gone."))
     assert unit.log == ["asked", "error:gone"]
-    unit.receipt(first, echoed("same"))
+    unit.receipt(first, echo_result("same"))
     assert unit.log[-1] == "ok:same"
     assert not unit.state.is_open
 
@@ -235,12 +235,16 @@ def test_two_plans_with_an_identical_effect_each_have_their_own_receipt() -> Non
 def test_and_does_not_read_its_second_argument_when_the_first_is_false() -> None:
     found = {"op": "has", "args": [ref("@var:r.payload"), "code"]}
     gone = {"op": "eq", "args": [{"op": "get", "args": [ref("@var:r.payload"), "code"]}, "gone"]}
-    steps = [emitting("go", "h", "x"), awaiting("wait", "h", "r"), raising("say", {"text": "gone"}, {"text": "-"})]
+    steps = [
+        emit_effect_step("go", "h", "x"),
+        await_receipt_step("wait", "h", "r"),
+        raise_event_step("say", {"text": "gone"}, {"text": "-"}),
+    ]
     guard = {"op": "and", "args": [found, gone]}
     unit = Kernel(small_manifest([plan(steps, [edge("go", "wait"), edge("wait", "say", guard)])]))
     unit.poke("ask:x,y")
     first, second = unit.intents
-    unit.receipt(first, echoed("fine"))
+    unit.receipt(first, echo_result("fine"))
     unit.receipt(second, failed("gone", "It is gone."))
     assert unit.log == ["asked", "gone:-"]
 
@@ -251,10 +255,10 @@ IS_OK = {"op": "eq", "args": [ref("@var:r.status"), "ok"]}
 def test_steps_behind_a_false_guard_do_not_run() -> None:
     """The registry plan's own fault: its last step had no guard, and read what was never set."""
     steps = [
-        emitting("go", "h", "x"),
-        awaiting("wait", "h", "r"),
+        emit_effect_step("go", "h", "x"),
+        await_receipt_step("wait", "h", "r"),
         {"id": "keep", "op": "assign", "expr": ref("@var:r.payload.text"), "bind": {"as": "text"}},
-        raising("say", {"text": "said"}, ref("@var:text")),
+        raise_event_step("say", {"text": "said"}, ref("@var:text")),
     ]
     unit = Kernel(small_manifest([plan(steps, [edge("go", "wait"), edge("wait", "keep", IS_OK), edge("keep", "say")])]))
     unit.poke("ask:x")
@@ -266,7 +270,7 @@ def test_steps_behind_a_false_guard_do_not_run() -> None:
 def test_a_reference_to_a_variable_may_have_a_path() -> None:
     unit = Kernel(small_manifest([ECHO]))
     unit.poke("ask:x")
-    unit.receipt(unit.intents[0], echoed("heard"))
+    unit.receipt(unit.intents[0], echo_result("heard"))
     assert unit.log[-1] == "ok:heard"
 
 
@@ -287,13 +291,15 @@ def test_a_correlation_is_compared_with_its_own_type() -> None:
 
 
 def test_an_expression_error_ends_a_plan_with_a_record_that_its_reducer_sees() -> None:
-    unit = Kernel(small_manifest([plan([raising("t", "s", {"op": "get", "args": [ref("@plan.input"), "nothing"]})])]))
+    unit = Kernel(
+        small_manifest([plan([raise_event_step("t", "s", {"op": "get", "args": [ref("@plan.input"), "nothing"]})])])
+    )
     unit.poke("ask:x")
     assert unit.of("plan_ended")[0].body["code"] == "plan_failed"
     assert unit.log == ["asked", "plan failed:1:plan_failed"]
 
 
-@pytest.mark.parametrize(("result", "told"), [(echoed("x"), "ok:x"), (failed("busy", "Later."), "error:busy")])
+@pytest.mark.parametrize(("result", "told"), [(echo_result("x"), "ok:x"), (failed("busy", "Later."), "error:busy")])
 def test_a_plan_branches_on_the_status_of_a_receipt(result: Any, told: str) -> None:
     unit = Kernel(small_manifest())
     unit.poke("ask:x")
@@ -313,8 +319,8 @@ def test_an_empty_allowlist_allows_nothing_and_an_absent_one_allows_all(
     content = {"variant": {"tag": "bytes", "value": {"bytes_b64": ""}}}
     wanted = {"record": {"blob_ref": {"null": {}}, "content": content}}
     put = {"id": "p", "op": "emit_effect", "kind": "blob.put", "cap": "blob", "params": wanted}
-    steps = [{**put, "bind": {"effect_id_as": "h"}}, awaiting("w", "h", "r")]
-    say = raising("say", ref("@var:r.status"), ref("@var:r.payload.code"))
+    steps = [{**put, "bind": {"effect_id_as": "h"}}, await_receipt_step("w", "h", "r")]
+    say = raise_event_step("say", ref("@var:r.status"), ref("@var:r.payload.code"))
     unit = Kernel(small_manifest([plan([*steps, say], [edge("p", "w"), edge("w", "say")])], grants=grants))
     unit.poke("ask:x")
     assert unit.log == ["asked", *told]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.budget_worlds import ASKED, BUMP, CALL, calling
-from tests.world.small_world import Kernel, awaiting, edge, plan, raising, ref, small_manifest
+from tests.world.budget_worlds import ASKED, BUMP, CALL, tool_call_step
+from tests.world.small_world import Kernel, await_receipt_step, edge, plan, raise_event_step, ref, small_manifest
 
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.limits.allowance import Allowance
@@ -15,17 +15,17 @@ from demiurge.world.effect import failed
 from demiurge.world.state import OpenIntent
 
 
-def room(tool: str = BUMP, refused: str | None = None, *, budgets: Budgets | None = None) -> Kernel:
+def room_with_call(tool: str = BUMP, refused: str | None = None, *, budgets: Budgets | None = None) -> Kernel:
     """A room that has called a tool by a plan, with the refusal that its reducer gave it."""
-    step: dict[str, Any] = calling("go", "h", tool)
+    step: dict[str, Any] = tool_call_step("go", "h", tool)
     if refused is not None:
         step["params"]["record"]["refused"] = {"text": refused}
-    told = raising("say", ref("@var:r.payload.code"), ref("@var:r.payload.message"))
+    told = raise_event_step("say", ref("@var:r.payload.code"), ref("@var:r.payload.message"))
     policy = ToolPolicy(
         (BUMP, ASKED), require_approval_for_tools=(ASKED,), budgets=budgets if budgets is not None else Budgets()
     )
     grants = [{"name": "tool", "cap": "sys/tool@1", "params": {}}]
-    steps = [step, awaiting("wait", "h", "r"), told]
+    steps = [step, await_receipt_step("wait", "h", "r"), told]
     unit = Kernel(
         small_manifest([plan(steps, [edge("go", "wait"), edge("wait", "say")])], grants=grants, tool_policy=policy)
     )
@@ -34,15 +34,15 @@ def room(tool: str = BUMP, refused: str | None = None, *, budgets: Budgets | Non
     return unit
 
 
-def only(unit: Kernel) -> tuple[OpenIntent, dict[str, Any]]:
+def only_intent(unit: Kernel) -> tuple[OpenIntent, dict[str, Any]]:
     """Its one intent, and the decision that its record has."""
     [intent], [record] = unit.intents, unit.of("intent")
     return intent, record.body["admitted"]
 
 
 def test_a_call_that_the_rules_deny_is_an_intent_that_is_answered_and_never_asked_about() -> None:
-    unit = room("other")
-    intent, decision = only(unit)
+    unit = room_with_call("other")
+    intent, decision = only_intent(unit)
     assert (decision["by"], decision["verdict"], decision["code"]) == ("tool_policy", "deny", "policy_denied")
     assert intent.refused == {"code": "policy_denied", "message": decision["message"]}
     assert (unit.last.intents, unit.last.asks, unit.of("decision")) == ((intent,), (), [])
@@ -52,8 +52,8 @@ def test_a_call_that_the_rules_deny_is_an_intent_that_is_answered_and_never_aske
 
 @pytest.mark.parametrize("tool", [BUMP, ASKED, "other"])
 def test_a_call_that_its_reducer_refuses_does_not_run_whatever_the_rules_say(tool: str) -> None:
-    unit = room(tool, "repeated_call")
-    intent, decision = only(unit)
+    unit = room_with_call(tool, "repeated_call")
+    intent, decision = only_intent(unit)
     message = SAFE_MESSAGES[ToolErrorCode.REPEATED_CALL]
     said = {"by": "reducer", "rule": "repeated_call", "verdict": "deny", "code": "repeated_call", "message": message}
     assert decision == said
@@ -62,14 +62,14 @@ def test_a_call_that_its_reducer_refuses_does_not_run_whatever_the_rules_say(too
 
 
 def test_a_refusal_that_the_rules_give_too_is_recorded_as_theirs() -> None:
-    _, decision = only(room("other", "policy_denied"))
+    _, decision = only_intent(room_with_call("other", "policy_denied"))
     assert decision["by"] == "tool_policy"
-    _, decision = only(room(BUMP, "policy_denied"))
+    _, decision = only_intent(room_with_call(BUMP, "policy_denied"))
     assert decision["by"] == "reducer"
 
 
 def test_a_refusal_with_a_code_that_is_not_a_closed_one_is_a_denial() -> None:
-    unit = room(BUMP, "because")
+    unit = room_with_call(BUMP, "because")
     [decision] = unit.of("decision")
     message = "refused: is one of the closed error codes"
     assert (decision.body["by"], decision.body["code"]) == ("schema", "effect_params_invalid")
@@ -79,19 +79,19 @@ def test_a_refusal_with_a_code_that_is_not_a_closed_one_is_a_denial() -> None:
 
 def test_a_call_that_the_rules_deny_is_denied_by_them_though_its_budget_is_used_up() -> None:
     for tool, by in (("other", "tool_policy"), (BUMP, "budget"), (ASKED, "budget")):
-        intent, decision = only(room(tool, budgets=Budgets(run=Allowance(max_tool_calls=0))))
+        intent, decision = only_intent(room_with_call(tool, budgets=Budgets(run=Allowance(max_tool_calls=0))))
         assert (decision["by"], intent.approval) == (by, None)
 
 
 def test_a_refused_call_takes_nothing_of_a_budget_and_is_told_nothing_of_it() -> None:
     budgets = Budgets(run=Allowance(max_tool_calls=1), unit=Allowance(max_tool_calls=1))
-    unit = room("other", budgets=budgets)
-    intent, _ = only(unit)
+    unit = room_with_call("other", budgets=budgets)
+    intent, _ = only_intent(unit)
     assert intent.left is None
     assert "left" not in unit.of("intent")[0].body
     unit.receipt(intent, failed("policy_denied", "No."))
     assert (unit.state.used, unit.state.runs) == (None, {})
-    kept = room(BUMP, budgets=budgets)
-    intent, _ = only(kept)
+    kept = room_with_call(BUMP, budgets=budgets)
+    intent, _ = only_intent(kept)
     assert intent.left == {"run": {"tool_calls": 0}, "unit": {"tool_calls": 0}}
     assert kept.of("intent")[0].body["left"] == intent.left

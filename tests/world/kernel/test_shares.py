@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.budget_worlds import ASKED, BUMP, CALL, B, Units, spending, thought, told
+from tests.world.budget_worlds import ASKED, BUMP, CALL, B, Units, model_result, room_order, spending_manifest
 from tests.world.small_world import A, Kernel, small_manifest
 
 from demiurge.tools.limits.allowance import Allowance
@@ -14,14 +14,14 @@ from demiurge.world.budget import Used
 
 
 def run(**limits: int) -> Units:
-    return Units(spending(Budgets(run=Allowance(**limits))))
+    return Units(spending_manifest(Budgets(run=Allowance(**limits))))
 
 
-def unit(**limits: int) -> Units:
-    return Units(spending(Budgets(unit=Allowance(**limits))))
+def units_with_unit_budget(**limits: int) -> Units:
+    return Units(spending_manifest(Budgets(unit=Allowance(**limits))))
 
 
-def denials(kernel: Kernel) -> list[Any]:
+def denials_of(kernel: Kernel) -> list[Any]:
     made = [r.body.get("admitted", r.body) for r in kernel.records if r.kind in ("decision", "intent")]
     return [decision for decision in made if decision["verdict"] == "deny"]
 
@@ -30,33 +30,35 @@ def denials(kernel: Kernel) -> list[Any]:
 
 
 def test_a_denial_names_the_budget_the_limit_and_the_sentence() -> None:
-    world = unit(max_tool_calls=0)
+    world = units_with_unit_budget(max_tool_calls=0)
     world.tell(calls=[BUMP])
     message = "The budget for this unit is used up: 0 of 0 tool calls are left."
     said = {"by": "budget", "rule": "unit.max_tool_calls", "verdict": "deny", "code": "budget_exceeded"}
-    assert denials(world.a) == [{**said, "message": message}]
+    assert denials_of(world.a) == [{**said, "message": message}]
     world = run(max_total_tokens=1)
     world.tell(think=[2])
     message = "The budget for this run is used up: 1 of 1 tokens are left, and 2 may be needed."
-    [denial] = denials(world.a)
+    [denial] = denials_of(world.a)
     assert {**said, "rule": "run.max_total_tokens", "message": message}.items() <= denial.items()
 
 
 def test_an_effect_is_told_what_is_left_to_its_unit_where_runs_are_not_bounded() -> None:
-    world = unit(max_tool_calls=2, max_total_tokens=10)
+    world = units_with_unit_budget(max_tool_calls=2, max_total_tokens=10)
     world.tell(calls=[BUMP], think=[4])
     call, request = world.a.intents
     assert (call.run, call.left) == (None, {"unit": {"tool_calls": 1, "total_tokens": 10}})
     assert request.left == {"unit": {"tool_calls": 1, "total_tokens": 6}}
     world.answer(A, call)
-    world.answer(A, request, thought(8, 4))
+    world.answer(A, request, model_result(8, 4))
     world.tell(calls=[BUMP, BUMP])
     assert [intent.left for intent in world.a.intents] == []
-    assert [denial["rule"] for denial in denials(world.a)] == ["unit.max_total_tokens"] * 2
+    assert [denial["rule"] for denial in denials_of(world.a)] == ["unit.max_total_tokens"] * 2
 
 
 def test_an_effect_is_told_what_is_left_to_its_run_and_when_that_is_over() -> None:
-    world = Units(spending(Budgets(run=Allowance(max_tool_calls=2, max_wall_ms=5), unit=Allowance(max_tool_calls=9))))
+    world = Units(
+        spending_manifest(Budgets(run=Allowance(max_tool_calls=2, max_wall_ms=5), unit=Allowance(max_tool_calls=9)))
+    )
     world.tell(calls=[BUMP, BUMP])
     deadline_ns = world.a.now_ns + 5_000_000
     assert [intent.left for intent in world.a.intents] == [
@@ -66,39 +68,39 @@ def test_an_effect_is_told_what_is_left_to_its_run_and_when_that_is_over() -> No
 
 
 def test_tokens_reserved_for_open_model_requests_do_not_stop_a_tool_call() -> None:
-    world = unit(max_total_tokens=100)
+    world = units_with_unit_budget(max_total_tokens=100)
     world.tell(think=[50, 40])
-    world.answer(A, world.a.intents[0], thought(70, 0))
+    world.answer(A, world.a.intents[0], model_result(70, 0))
     world.tell(calls=[BUMP])  # 70 are used and 40 may be, but a call takes none
     assert [intent.kind for intent in world.a.intents] == ["llm.generate", "tool.call"]
     assert world.a.intents[1].left == {"unit": {"total_tokens": 0}}
 
 
 def test_each_open_effect_holds_its_place_in_the_budget_of_the_unit_and_of_its_own_run() -> None:
-    world = Units(spending(Budgets(run=Allowance(max_tool_calls=1), unit=Allowance(max_tool_calls=2))))
+    world = Units(spending_manifest(Budgets(run=Allowance(max_tool_calls=1), unit=Allowance(max_tool_calls=2))))
     for _ in range(3):
         world.tell(calls=[BUMP])
     assert len(world.a.intents) == 2
-    assert [denial["rule"] for denial in denials(world.a)] == ["unit.max_tool_calls"]
+    assert [denial["rule"] for denial in denials_of(world.a)] == ["unit.max_tool_calls"]
 
 
 def test_a_refused_call_holds_no_place_in_the_budget_while_it_is_open() -> None:
-    kernel = Kernel(spending(Budgets(unit=Allowance(max_tool_calls=1))))
+    kernel = Kernel(spending_manifest(Budgets(unit=Allowance(max_tool_calls=1))))
     kernel.put(CALL)
-    kernel.event(told(calls=["other", BUMP]))
+    kernel.event(room_order(calls=["other", BUMP]))
     refused, allowed = kernel.intents
     assert (refused.refused is None, allowed.refused) == (False, None)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_money_stops_requests_and_not_tools(*, is_known: bool) -> None:
-    world = unit(max_cost_micros=10)
+    world = units_with_unit_budget(max_cost_micros=10)
     world.tell(think=[1])
-    world.answer(A, world.a.intents[0], thought(1, 1, 10 if is_known else None, world.a.put))
+    world.answer(A, world.a.intents[0], model_result(1, 1, 10 if is_known else None, world.a.put))
     world.tell(think=[1], calls=[BUMP])
     [intent] = world.a.intents
     assert intent.kind == "tool.call"
-    [denial] = denials(world.a)
+    [denial] = denials_of(world.a)
     why = (
         "The budget for this unit is used up: 0 of 10 millionths of a dollar are left."
         if is_known
@@ -128,9 +130,9 @@ def test_a_message_of_a_run_that_is_bounded_no_more_says_its_run_alone() -> None
     world.tell(calls=[ASKED])
     [mine] = world.a.state.runs
     world.a.put(world.a.manifest.node)
-    world.a.manifest = spending()
+    world.a.manifest = spending_manifest()
     cause = {"unit": str(B), "seq": 1, "index": 0, "back": mine}
-    world.a.event(told(notes=[{"text": "nothing"}]), cause=cause)
+    world.a.event(room_order(notes=[{"text": "nothing"}]), cause=cause)
     [sent] = world.a.last.outbox
     assert sent.cause == {"unit": str(A), "seq": world.a.of("event")[-1].unit_seq, "index": 0, "run": mine}
 
@@ -203,14 +205,14 @@ def test_an_answer_with_a_share_of_its_own_begins_a_run() -> None:
     world.tell(calls=[ASKED])
     [mine] = world.a.state.runs
     cause = {"unit": str(B), "seq": 1, "index": 0, "back": mine, "budget": {"tool_calls": 1}, "lent": True}
-    world.a.event(told(calls=[BUMP]), cause=cause)
+    world.a.event(room_order(calls=[BUMP]), cause=cause)
     assert len(world.a.state.runs) == 2
     assert world.a.intents[-1].run != mine
 
 
 def test_an_answer_to_a_caller_of_no_counted_run_says_nothing_and_one_to_a_counted_run_says_which() -> None:
     reply = {"text": "reply"}
-    for lender, back in ((Units(spending()), None), (run(max_tool_calls=3), 0)):
+    for lender, back in ((Units(spending_manifest()), None), (run(max_tool_calls=3), 0)):
         lender.tell(notes=[{**reply, "budget": {"max_tool_calls": 1}}])
         lender.deliver()
         cause = next(sent.cause for _, sent in lender.post if sent.target == A and "settles" not in sent.cause)
@@ -223,7 +225,7 @@ def test_an_answer_to_a_caller_of_no_counted_run_says_nothing_and_one_to_a_count
 
 
 def test_the_budget_of_a_unit_bounds_what_it_does_and_not_what_its_runs_lend() -> None:
-    world = Units(spending(Budgets(run=Allowance(max_tool_calls=3), unit=Allowance(max_tool_calls=1))))
+    world = Units(spending_manifest(Budgets(run=Allowance(max_tool_calls=3), unit=Allowance(max_tool_calls=1))))
     world.tell(notes=[{"text": "nothing", "budget": {"max_tool_calls": 3}}])
     assert len(world.post) == 1
 

@@ -6,8 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.world.budget_worlds import ASKED, BUMP, CALL, called, calling
-from tests.world.small_world import Kernel, awaiting, echoed, edge, plan, raising, ref, small_manifest
+from tests.world.budget_worlds import ASKED, BUMP, CALL, tool_call_step, tool_result
+from tests.world.small_world import (
+    Kernel,
+    await_receipt_step,
+    echo_result,
+    edge,
+    plan,
+    raise_event_step,
+    ref,
+    small_manifest,
+)
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy
@@ -29,12 +38,12 @@ CAP = {"$kind": "defcap", "name": "ex/mine@1", "cap_type": "mine", "schema": {"r
 ONE = ("mine",)
 
 
-def room(grants: tuple[str, ...] = ONE, budgets: Budgets | None = None) -> Kernel:
+def room_with_tools(grants: tuple[str, ...] = ONE, budgets: Budgets | None = None) -> Kernel:
     """A room whose plan calls a tool, and whose tools may ask for `ex.mine` under these grants."""
     steps = [
-        calling("go", "h", ref("@plan.input.text")),
-        awaiting("wait", "h", "r"),
-        raising("say", ref("@var:r.status"), "d"),
+        tool_call_step("go", "h", ref("@plan.input.text")),
+        await_receipt_step("wait", "h", "r"),
+        raise_event_step("say", ref("@var:r.status"), "d"),
     ]
     manifest = small_manifest(
         [plan(steps, [edge("go", "wait"), edge("wait", "say")])],
@@ -52,14 +61,16 @@ def room(grants: tuple[str, ...] = ONE, budgets: Budgets | None = None) -> Kerne
     return unit
 
 
-def calls(*tools: str, **given: Any) -> tuple[Kernel, OpenIntent]:
+def room_with_calls(*tools: str, **given: Any) -> tuple[Kernel, OpenIntent]:
     """A room with a call of each tool, and the first of them."""
-    unit = room(**given)
+    unit = room_with_tools(**given)
     unit.poke(f"ask:{','.join(tools)}")
     return unit, unit.intents[0]
 
 
-def asks(unit: Kernel, parent: OpenIntent | bytes, ordinal: int = 0, kind: str = "ex.mine", text: str = "x") -> Any:
+def request_effect(
+    unit: Kernel, parent: OpenIntent | bytes, ordinal: int = 0, kind: str = "ex.mine", text: str = "x"
+) -> Any:
     parent_id = parent.id if isinstance(parent, OpenIntent) else parent
     body = {"parent": parent_id, "ordinal": ordinal, "kind": kind, "params": {"text": text}}
     made: list[Record] = unit.take("capability_request", body)
@@ -67,8 +78,8 @@ def asks(unit: Kernel, parent: OpenIntent | bytes, ordinal: int = 0, kind: str =
 
 
 def test_a_running_tool_asks_for_an_effect_and_has_its_answer() -> None:
-    unit, parent = calls(BUMP)
-    request, intent = asks(unit, parent, 3)
+    unit, parent = room_with_calls(BUMP)
+    request, intent = request_effect(unit, parent, 3)
     assert (request.kind, request.cause) == ("capability_request", None)
     assert (intent.kind, intent.cause) == ("intent", request.unit_seq)
     _, made = unit.intents
@@ -80,7 +91,7 @@ def test_a_running_tool_asks_for_an_effect_and_has_its_answer() -> None:
     open_request = Request("ex.mine", digest, made.id)
     assert unit.state.intents[parent.id] == replace(parent, requests={3: open_request})
 
-    answered = echoed("x")
+    answered = echo_result("x")
     [receipt] = unit.receipt(made, answered)
     assert receipt.kind == "receipt"
     assert unit.last.answers == ((made.id, answered),)
@@ -89,50 +100,50 @@ def test_a_running_tool_asks_for_an_effect_and_has_its_answer() -> None:
 
 
 def test_each_request_of_a_call_is_kept_with_its_own_answer() -> None:
-    unit, parent = calls(BUMP)
+    unit, parent = room_with_calls(BUMP)
     for ordinal in (0, 1):
-        asks(unit, parent, ordinal)
+        request_effect(unit, parent, ordinal)
     _, first, second = unit.intents
     assert first.id != second.id, "equal requests of one call are two"
-    unit.receipt(second, echoed("b"))
+    unit.receipt(second, echo_result("b"))
     unit.receipt(first, failed("gone", "It is gone."))
     kept = unit.state.intents[parent.id].requests
-    assert [kept[number].answer for number in (0, 1)] == [failed("gone", "It is gone."), echoed("b")]
-    unit.receipt(unit.state.intents[parent.id], called())
+    assert [kept[number].answer for number in (0, 1)] == [failed("gone", "It is gone."), echo_result("b")]
+    unit.receipt(unit.state.intents[parent.id], tool_result())
     assert unit.log == ["asked", "ok:d"]
 
 
 def test_a_number_that_a_call_has_used_is_not_taken_again() -> None:
-    unit, parent = calls(BUMP)
-    asks(unit, parent, 0)
+    unit, parent = room_with_calls(BUMP)
+    request_effect(unit, parent, 0)
     before = unit.intents
-    assert asks(unit, parent, 0, text="other") == []
+    assert request_effect(unit, parent, 0, text="other") == []
     assert unit.intents == before
 
 
 def test_only_a_running_tool_call_may_request_an_effect() -> None:
-    unit, asked = calls(ASKED, BUMP)
+    unit, asked = room_with_calls(ASKED, BUMP)
     _, bump = unit.intents
-    asks(unit, bump)
+    request_effect(unit, bump)
     _, _, effect = unit.intents
     for parent in (b"?" * 32, effect, asked):
-        assert asks(unit, parent) == []
+        assert request_effect(unit, parent) == []
     unit.take("approval", {"intent": asked.id, "verdict": "reject", "reason": "", "by": "anna"})
-    assert asks(unit, asked) == [], "refused"
-    unit.receipt(bump, called())
-    assert asks(unit, bump, 1) == [], "over"
+    assert request_effect(unit, asked) == [], "refused"
+    unit.receipt(bump, tool_result())
+    assert request_effect(unit, bump, 1) == [], "over"
 
 
 def test_an_approved_call_may_request_an_effect() -> None:
-    unit, asked = calls(ASKED)
+    unit, asked = room_with_calls(ASKED)
     unit.take("approval", {"intent": asked.id, "verdict": "approve", "reason": "", "by": "anna"})
-    assert [record.kind for record in asks(unit, asked)] == ["capability_request", "intent"]
+    assert [record.kind for record in request_effect(unit, asked)] == ["capability_request", "intent"]
 
 
 @pytest.mark.parametrize("grants", [(), ("mine", "other")])
 def test_without_a_grant_or_with_several_a_request_is_denied(grants: tuple[str, ...]) -> None:
-    unit, parent = calls(BUMP, grants=grants)
-    request, decision = asks(unit, parent)
+    unit, parent = room_with_calls(BUMP, grants=grants)
+    request, decision = request_effect(unit, parent)
     assert (decision.kind, decision.cause, decision.body["code"]) == ("decision", request.unit_seq, "no_grant")
     assert decision.body["message"] == "no grant '' for ex.mine"
     [(_, result)] = unit.last.answers
@@ -141,15 +152,15 @@ def test_without_a_grant_or_with_several_a_request_is_denied(grants: tuple[str, 
 
 
 def test_a_grant_for_something_else_is_no_second_one() -> None:
-    unit, parent = calls(BUMP)
+    unit, parent = room_with_calls(BUMP)
     assert [grant.cap_type for grant in unit.manifest.grants.values()] == ["tool", "mine"]
-    asks(unit, parent)
+    request_effect(unit, parent)
     assert unit.intents[-1].grant == "mine"
 
 
 def test_an_effect_that_nobody_knows_is_denied_in_a_sentence() -> None:
-    unit, parent = calls(BUMP)
-    request, decision = asks(unit, parent, kind="ex.nothing")
+    unit, parent = room_with_calls(BUMP)
+    request, decision = request_effect(unit, parent, kind="ex.nothing")
     message = "There is no effect ex.nothing."
     said = {"verdict": "deny", "by": "schema", "code": "unknown_effect", "message": message}
     [(intent_id, result)] = unit.last.answers
@@ -161,33 +172,33 @@ def test_an_effect_that_nobody_knows_is_denied_in_a_sentence() -> None:
 
 
 def test_the_answer_to_a_request_of_a_call_that_is_over_is_recorded_and_given_on() -> None:
-    unit, parent = calls(BUMP)
-    asks(unit, parent)
+    unit, parent = room_with_calls(BUMP)
+    request_effect(unit, parent)
     _, made = unit.intents
-    unit.receipt(parent, called())
-    [receipt] = unit.receipt(made, echoed("late"))
+    unit.receipt(parent, tool_result())
+    [receipt] = unit.receipt(made, echo_result("late"))
     assert receipt.kind == "receipt"
-    assert unit.last.answers == ((made.id, echoed("late")),)
+    assert unit.last.answers == ((made.id, echo_result("late")),)
     assert not unit.state.is_open
 
 
 def test_an_effect_requested_by_a_tool_belongs_to_the_run_of_its_call() -> None:
-    unit, parent = calls(BUMP, budgets=Budgets(run=Allowance(max_tool_calls=1)))
-    asks(unit, parent)
+    unit, parent = room_with_calls(BUMP, budgets=Budgets(run=Allowance(max_tool_calls=1)))
+    request_effect(unit, parent)
     _, made = unit.intents
     assert parent.run is not None
     assert made.run == parent.run
-    unit.receipt(parent, called())
+    unit.receipt(parent, tool_result())
     assert list(unit.state.runs) == [parent.run], "its request goes on"
-    unit.receipt(made, echoed("x"))
+    unit.receipt(made, echo_result("x"))
     assert unit.state.runs == {}
 
 
 def test_an_effect_that_costs_nothing_is_not_stopped_by_a_budget_that_is_used_up() -> None:
-    unit, parent = calls(BUMP, BUMP, budgets=Budgets(unit=Allowance(max_total_tokens=10, max_tool_calls=9)))
-    result = called()
+    unit, parent = room_with_calls(BUMP, BUMP, budgets=Budgets(unit=Allowance(max_total_tokens=10, max_tool_calls=9)))
+    result = tool_result()
     unit.receipt(unit.intents[1], {**result, "payload": {**result["payload"], "usage": {"total_tokens": 11}}})
-    asks(unit, parent)
+    request_effect(unit, parent)
     assert [intent.kind for intent in unit.intents] == ["tool.call", "ex.mine"]
     unit.poke(f"ask:{BUMP}")
     assert unit.intents[-1].refused is not None

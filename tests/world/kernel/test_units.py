@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from tests.world.reducer_effects import requesting, timer
+from tests.world.reducer_effects import effect_requesting_manifest, timer_request
 from tests.world.small_world import (
     SCHEMAS,
     A,
     Kernel,
-    echoed,
-    emitting,
-    plain,
+    echo_result,
+    emit_effect_step,
+    plain_data,
     plan,
-    poke,
+    poke_event,
     ref,
     small_manifest,
 )
@@ -40,7 +40,9 @@ def test_an_event_of_a_unit_whose_module_is_gone_is_recorded_and_nobody_hears_it
 
 
 def test_a_receipt_of_a_unit_whose_module_is_gone_is_recorded() -> None:
-    unit = Kernel(requesting(lambda state, event, context: Step(set={"n": 1}, effects=[timer(1)])))
+    unit = Kernel(
+        effect_requesting_manifest(lambda state, event, context: Step(set={"n": 1}, effects=[timer_request(1)]))
+    )
     unit.poke("go")
     unit.state.unit = Unit("ex/Gone@1", "a")
     assert [record.kind for record in unit.receipt(unit.intents[0], succeeded(delivered_at_ns=1, key=None))] == [
@@ -57,7 +59,7 @@ def test_a_module_may_have_events_that_are_records() -> None:
 
 def test_an_arm_that_is_written_in_line_is_heard_under_the_schema_of_the_module() -> None:
     variant = {**SCHEMAS["ex/Ev@1"]["variant"], "Inline": {"record": {"room": {"text": {}}}}}
-    started = plan([emitting("go", "h", "x")], on="ex/Ev@1")
+    started = plan([emit_effect_step("go", "h", "x")], on="ex/Ev@1")
     unit = Kernel(small_manifest([started], count, schemas={"ex/Ev@1": {"variant": variant}}, check=False))
     unit.event({"$tag": "Inline", "$value": {"room": "a"}})
     assert len(unit.intents) == 1
@@ -65,10 +67,10 @@ def test_an_arm_that_is_written_in_line_is_heard_under_the_schema_of_the_module(
 
 
 def test_a_plan_may_be_started_by_the_schema_of_the_module_and_another_by_that_of_the_arm() -> None:
-    whole = plan([emitting("go", "h", {"text": "whole"})], on="ex/Ev@1", name="ex/whole@1")
-    arm = plan([emitting("go", "h", ref("@plan.input.what"))], on="ex/Poke@1", name="ex/arm@1")
+    whole = plan([emit_effect_step("go", "h", {"text": "whole"})], on="ex/Ev@1", name="ex/whole@1")
+    arm = plan([emit_effect_step("go", "h", ref("@plan.input.what"))], on="ex/Poke@1", name="ex/arm@1")
     unit = Kernel(small_manifest([whole, arm], count))
-    unit.event(poke("hi"))
+    unit.event(poke_event("hi"))
     assert [intent.params["text"] for intent in unit.intents] == ["whole", "hi"]
     assert [intent.origin["id"] for intent in unit.intents] == [1, 2]
     assert unit.state.next_plan == 3
@@ -84,7 +86,7 @@ def test_a_step_without_blobs_and_effects_returns_none_of_them() -> None:
 def test_an_ingress_that_is_replayed_is_the_very_record_of_it() -> None:
     unit = Kernel(small_manifest())
     unit.poke("ask:x")
-    unit.receipt(unit.intents[0], echoed("x"))
+    unit.receipt(unit.intents[0], echo_result("x"))
     again = Kernel(unit.manifest)
     recorded = {record.unit_seq: record for record in unit.records}
     for manifest, ingress in unit.taken:
@@ -94,7 +96,7 @@ def test_an_ingress_that_is_replayed_is_the_very_record_of_it() -> None:
         assert outcome.records[0] is record
         again.state, again.records = outcome.state, [*again.records, *outcome.records]
     assert [record.hash for record in again.records] == [record.hash for record in unit.records]
-    assert plain(again.state) == plain(unit.state)
+    assert plain_data(again.state) == plain_data(unit.state)
 
 
 def test_a_record_names_its_unit_its_number_and_what_came_before() -> None:
@@ -112,9 +114,9 @@ def test_the_result_of_an_effect_is_derived_and_names_the_intent() -> None:
 
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         heard.append((context.origin, event))
-        return Step(set={"n": 1}, effects=[timer(1, "k")] if event["$tag"] == "Poke" else ())
+        return Step(set={"n": 1}, effects=[timer_request(1, "k")] if event["$tag"] == "Poke" else ())
 
-    unit = Kernel(requesting(reduce))
+    unit = Kernel(effect_requesting_manifest(reduce))
     unit.poke("go")
     [intent] = unit.intents
     payload = {"delivered_at_ns": 1, "key": None}

@@ -17,24 +17,24 @@ from demiurge.world.record import Stamp
 from demiurge.world.reducer import ReducerContext, Step
 from demiurge.world.retention.erasure import Erasure, erase
 
-__all__ = ["erased", "manifest", "reading"]
+__all__ = ["blob_reading_manifest", "blob_reading_reducer", "erase_blob"]
 
 
-def reading(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
+def blob_reading_reducer(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
     """Logs how long the blob is that it is told of, or what else it is told."""
     what = event["$value"]["what"]
     text = str(len(context.blob(parse_ref(what)))) if what.startswith("sha256:") else what
     return Step(set={"n": state["n"] + 1 if state is not None else 1}, append={"log": [text]})
 
 
-def manifest() -> Manifest:
-    return small_manifest(reduce=reading)
+def blob_reading_manifest() -> Manifest:
+    return small_manifest(reduce=blob_reading_reducer)
 
 
-def erased(
+def erase_blob(
     store: Store, ref: str, *, why: str = "asked to", dry_run: bool = False, of: Manifest | None = None
 ) -> Erasure:
-    current = of or manifest()
+    current = of or blob_reading_manifest()
     stamp = Stamp(START_NS, bytes(16), Caller("user"), current.ref)
     manifests = Manifests(current, store.get_blob)
     return erase(store, manifests, ref, why, stamp, SeededEntropy(len(list(store.read_all()))), dry_run=dry_run)

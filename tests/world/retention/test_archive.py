@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.world.small_world import MAIN, START_NS, A, Echo, Script, poke, running, said, small_manifest, talking
+from tests.world.small_world import (
+    MAIN,
+    START_NS,
+    A,
+    EchoAdapter,
+    ScriptedModel,
+    chat_world,
+    poke_event,
+    running_host,
+    small_manifest,
+    text_answer,
+)
 
 from demiurge.errors import Damaged, UsageError
 from demiurge.stores import MemoryStore, Row, SqliteStore, Store
@@ -37,25 +48,25 @@ def store(tmp_path: Path) -> object:
         yield made
 
 
-async def poked(store: Store, count: int, *, room: str = "a", tail_bytes: int = 1 << 20) -> None:
-    async with running(store, small_manifest(), [Echo()], tail_bytes=tail_bytes) as host:
+async def send_pokes(store: Store, count: int, *, room: str = "a", tail_bytes: int = 1 << 20) -> None:
+    async with running_host(store, small_manifest(), [EchoAdapter()], tail_bytes=tail_bytes) as host:
         for number in range(count):
-            await host.submit("ex/Ev@1", poke(f"p{number}", room), idempotency_key=f"{room}{store.length()}")
+            await host.submit("ex/Ev@1", poke_event(f"p{number}", room), idempotency_key=f"{room}{store.length()}")
 
 
-async def chatted(store: Store, turns: int) -> None:
-    answers = [said(f"Answer {number}.") for number in range(turns)]
-    async with talking(store, Script(*answers)) as talk:
+async def run_turns(store: Store, turns: int) -> None:
+    answers = [text_answer(f"Answer {number}.") for number in range(turns)]
+    async with chat_world(store, ScriptedModel(*answers)) as talk:
         for number in range(turns):
             await talk.say(f"Message {number}.")
             assert talk.turn["status"] == "done"
 
 
-def rows(store: Store) -> list[Row]:
+def all_rows(store: Store) -> list[Row]:
     return list(store.read_all())
 
 
-def away(store: Store) -> list[Path]:
+def move_archives_away(store: Store) -> list[Path]:
     """Move all archives to cold storage; where they are now."""
     places = []
     for segment in store.archives.segments():
@@ -66,8 +77,8 @@ def away(store: Store) -> list[Path]:
 
 
 async def test_all_that_reads_records_reads_those_too(store: SqliteStore) -> None:
-    await chatted(store, 4)
-    before, seal, cut = rows(store), sealed(store), store.length() - 2
+    await run_turns(store, 4)
+    before, seal, cut = all_rows(store), sealed(store), store.length() - 2
     checked = verify(store, str(seal))
     proof = prove(store, 3, seal)
     given_before = [record.hash for record in granting_records(store, MAIN, ref_of(b"nobody's"))]
@@ -75,12 +86,12 @@ async def test_all_that_reads_records_reads_those_too(store: SqliteStore) -> Non
     assert done.seal == str(sealed(store, cut))
     assert (done.records, done.position, done.segments) == (cut, cut, 1)
     assert 0 < done.packed < done.bytes == sum(len(row.data) for row in before[:cut])
-    assert rows(store) == before
+    assert all_rows(store) == before
     assert verify(store, str(seal)) == checked
     assert prove(store, 3, seal) == proof
     assert [record.hash for record in granting_records(store, MAIN, ref_of(b"nobody's"))] == given_before
     assert collect(store, now_s=START_S, dry_run=True).kept > 0
-    async with talking(store, Script(said("Still here."))) as talk:
+    async with chat_world(store, ScriptedModel(text_answer("Still here."))) as talk:
         assert list(talk.host.replay())
         await talk.say("And now?")
         assert talk.turn["status"] == "done"
@@ -88,28 +99,28 @@ async def test_all_that_reads_records_reads_those_too(store: SqliteStore) -> Non
 
 
 async def test_an_event_that_was_archived_is_not_taken_twice(store: SqliteStore) -> None:
-    await poked(store, 3)
+    await send_pokes(store, 3)
     archive(store, before=100)
     length = store.length()
-    async with running(store, small_manifest(), [Echo()]) as host:
-        first = await host.submit("ex/Ev@1", poke("p0"), idempotency_key="a0")
+    async with running_host(store, small_manifest(), [EchoAdapter()]) as host:
+        first = await host.submit("ex/Ev@1", poke_event("p0"), idempotency_key="a0")
         assert first.seq == 0
     assert store.length() == length
 
 
 async def test_a_unit_that_starts_from_a_snapshot_needs_no_archive(store: SqliteStore) -> None:
-    await poked(store, 6, tail_bytes=1)
-    await poked(store, 2, room="b")
+    await send_pokes(store, 6, tail_bytes=1)
+    await send_pokes(store, 2, room="b")
     snapshot = store.latest_snapshot(str(A))
     assert snapshot is not None
     archive(store, before=10_000)
-    places = away(store)
+    places = move_archives_away(store)
     length = store.length()
-    async with running(store, small_manifest(), [Echo()], tail_bytes=1) as host:
-        await host.submit("ex/Ev@1", poke("again"))
-        await host.submit("ex/Ev@1", poke("new", "c"))
+    async with running_host(store, small_manifest(), [EchoAdapter()], tail_bytes=1) as host:
+        await host.submit("ex/Ev@1", poke_event("again"))
+        await host.submit("ex/Ev@1", poke_event("new", "c"))
         with pytest.raises(Archived, match="put it back there"):
-            await host.submit("ex/Ev@1", poke("more", "b"))
+            await host.submit("ex/Ev@1", poke_event("more", "b"))
         with pytest.raises(Archived):
             list(host.replay())
     assert store.length() > length
@@ -119,17 +130,17 @@ async def test_a_unit_that_starts_from_a_snapshot_needs_no_archive(store: Sqlite
     assert (found.ok, found.archived) == (True, length)
     for place, segment in zip(places, store.archives.segments(), strict=True):
         shutil.move(place, segment.path)
-    async with running(store, small_manifest(), [Echo()]) as host:
-        await host.submit("ex/Ev@1", poke("more", "b"))
+    async with running_host(store, small_manifest(), [EchoAdapter()]) as host:
+        await host.submit("ex/Ev@1", poke_event("more", "b"))
         assert list(host.replay())
     assert verify(store).archived == 0
 
 
 async def test_verify_says_what_it_did_not_check_and_checks_a_file_elsewhere(store: SqliteStore) -> None:
-    await poked(store, 6)
+    await send_pokes(store, 6)
     seal, length = str(sealed(store)), store.length()
     archive(store, before=8)
-    [place] = away(store)
+    [place] = move_archives_away(store)
     found = verify(store, seal)
     assert (found.ok, found.archived, found.records, found.seal) == (True, 7, length, seal)
     with store.archives.reading_from([place]):
@@ -144,21 +155,21 @@ async def test_verify_says_what_it_did_not_check_and_checks_a_file_elsewhere(sto
 async def test_a_hash_that_was_changed_below_a_seal_is_found_without_the_file(
     store: SqliteStore, tmp_path: Path
 ) -> None:
-    await poked(store, 6)
+    await send_pokes(store, 6)
     archive(store, before=8)
-    away(store)
+    move_archives_away(store)
     with store._db.writing("meta") as db:  # as somebody with the file could
         db.execute("UPDATE journal SET hash = zeroblob(32) WHERE position = 3")
     assert "not those that were archived" in (verify(store).problem or "")
 
 
 async def test_garbage_and_erasure_wait_for_a_file_that_is_away(store: SqliteStore) -> None:
-    await chatted(store, 2)
+    await run_turns(store, 2)
     secret = store.put_blob(b"a canary")
     archive(store, before=100)
     [segment] = store.archives.segments()
     packed = segment.path.read_bytes()
-    [place] = away(store)
+    [place] = move_archives_away(store)
     before = {*store.iter_blobs()}
     manifests = Manifests(small_manifest(), store.get_blob)
     stamp = Stamp(START_NS, b"\0" * 16, Caller("user"), small_manifest().ref)
@@ -178,7 +189,7 @@ async def test_no_choice_of_cuts_changes_what_is_computed(
     cuts: list[int], read_at: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with SqliteStore.create(tmp_path_factory.mktemp("cuts") / "w", "world_1") as store:
-        await poked(store, 8, tail_bytes=2000)
+        await send_pokes(store, 8, tail_bytes=2000)
         manifests = Manifests(small_manifest(), store.get_blob)
         at = min(read_at, store.length())
         length = length_at(store, str(A), moment(store, at))
@@ -191,12 +202,12 @@ async def test_no_choice_of_cuts_changes_what_is_computed(
 
 
 async def test_the_window_is_in_days_and_a_dry_run_moves_nothing(store: SqliteStore) -> None:
-    await poked(store, 3)
+    await send_pokes(store, 3)
     old = store.length()
     clock = FixedClock(START_NS + 10**9 * 3600 * 24 * 40)
-    host = Host(store, small_manifest(), [Echo()], clock=clock)
+    host = Host(store, small_manifest(), [EchoAdapter()], clock=clock)
     await host.start()
-    await host.submit("ex/Ev@1", poke("young"))
+    await host.submit("ex/Ev@1", poke_event("young"))
     await host.close()
     now_ns = clock.now_ns()
     size = sum(len(row.data) for row in store.read_all(1, old))
@@ -211,7 +222,7 @@ async def test_the_window_is_in_days_and_a_dry_run_moves_nothing(store: SqliteSt
 
 
 async def test_a_record_that_is_damaged_is_left_where_it_is(store: SqliteStore) -> None:
-    await poked(store, 3)
+    await send_pokes(store, 3)
     with store._db.writing("meta") as db:
         db.execute("UPDATE journal SET data = x'00' WHERE position = 4")
     with pytest.raises(Damaged, match="restore the world"):
@@ -221,6 +232,6 @@ async def test_a_record_that_is_damaged_is_left_where_it_is(store: SqliteStore) 
 
 async def test_memory_has_no_archives() -> None:
     memory = MemoryStore("world_1")
-    await poked(memory, 1)
+    await send_pokes(memory, 1)
     with pytest.raises(UsageError):
         archive(memory, before=10)

@@ -13,7 +13,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.world.small_world import MAIN, A, Echo, Script, called, poke, running, said, small_manifest, talking
+from tests.world.small_world import (
+    MAIN,
+    A,
+    EchoAdapter,
+    ScriptedModel,
+    call_answer,
+    chat_world,
+    poke_event,
+    running_host,
+    small_manifest,
+    text_answer,
+)
 
 from demiurge import faults
 from demiurge.errors import Damaged, Unavailable
@@ -32,65 +43,68 @@ NOW_S = 4_000_000_000
 BIG = "a large text " * 4000
 
 
-def gone(store: Store, **over: object) -> Garbage:
+def collect_now(store: Store, **over: object) -> Garbage:
     return collect(store, now_s=NOW_S, **over)  # type: ignore[arg-type]  # the test's own words
 
 
-def there(store: Store) -> set[Ref]:
+def stored_blobs(store: Store) -> set[Ref]:
     return {*store.iter_blobs()}
 
 
-async def worked(store: Store, turns: int = 3) -> None:
+async def chat_with_files(store: Store, turns: int = 3) -> None:
     """A chat with files, an answer each, and snapshots."""
     answers = [
-        (called((f"c{n}", "workspace__write", {"path": f"d/{n}.txt", "text": f"{n} {BIG}"})), said(f"Done {n}."))
+        (
+            call_answer((f"c{n}", "workspace__write", {"path": f"d/{n}.txt", "text": f"{n} {BIG}"})),
+            text_answer(f"Done {n}."),
+        )
         for n in range(turns)
     ]
-    async with talking(store, Script(*(answer for pair in answers for answer in pair))) as talk:
+    async with chat_world(store, ScriptedModel(*(answer for pair in answers for answer in pair))) as talk:
         for _ in range(turns):
             await talk.say("Write it.")
             assert talk.turn["status"] == "done"
 
 
 async def test_a_world_in_use_loses_nothing_that_it_needs(store: Store) -> None:
-    await worked(store)
-    before = there(store)
+    await chat_with_files(store)
+    before = stored_blobs(store)
     garbage = {store.put_blob(data) for data in (b"nobody's", cbor.encode([1, 2]))}
-    done = gone(store)
-    assert garbage.isdisjoint(there(store))
+    done = collect_now(store)
+    assert garbage.isdisjoint(stored_blobs(store))
     assert done.blobs >= 2
     assert done.snapshots > 0
-    assert done.kept == len(there(store))
+    assert done.kept == len(stored_blobs(store))
     assert verify(store).ok
-    async with talking(store, Script(said("Still here."))) as talk:
+    async with chat_world(store, ScriptedModel(text_answer("Still here."))) as talk:
         assert list(talk.host.replay())
         await talk.say("And now?")
         assert talk.turn["status"] == "done"
-    assert there(store) <= before | there(store)
+    assert stored_blobs(store) <= before | stored_blobs(store)
     assert verify(store).ok
 
 
 async def test_a_second_run_finds_nothing(store: Store) -> None:
-    await worked(store, 1)
-    gone(store)
-    left = there(store)
-    assert gone(store) == Garbage(0, 0, 0, len(left))
-    assert there(store) == left
+    await chat_with_files(store, 1)
+    collect_now(store)
+    left = stored_blobs(store)
+    assert collect_now(store) == Garbage(0, 0, 0, len(left))
+    assert stored_blobs(store) == left
 
 
 async def test_a_dry_run_says_what_would_go_and_removes_nothing(store: Store) -> None:
-    await worked(store)
-    before = there(store)
-    said_before = gone(store, dry_run=True)
-    assert there(store) == before
+    await chat_with_files(store)
+    before = stored_blobs(store)
+    said_before = collect_now(store, dry_run=True)
+    assert stored_blobs(store) == before
     assert said_before.blobs > 0
-    assert gone(store) == said_before
+    assert collect_now(store) == said_before
 
 
 async def test_only_the_newest_snapshot_of_a_unit_stays_when_the_others_are_old(memory: MemoryStore) -> None:
-    async with running(memory, small_manifest(), [Echo()], tail_bytes=200) as host:
+    async with running_host(memory, small_manifest(), [EchoAdapter()], tail_bytes=200) as host:
         for number in range(20):
-            await host.submit("ex/Ev@1", poke(str(number)))
+            await host.submit("ex/Ev@1", poke_event(str(number)))
     newest = memory.latest_snapshot(str(A))
     assert newest is not None
     older = memory.latest_snapshot(str(A), newest.unit_seq)
@@ -98,10 +112,10 @@ async def test_only_the_newest_snapshot_of_a_unit_stays_when_the_others_are_old(
     at_s = int(_time_ns(memory, older.unit_seq) / 10**9)
     collect(memory, now_s=at_s + KEEP_S - 1)
     assert memory.latest_snapshot(str(A), newest.unit_seq) == older, "it is in the window"
-    assert gone(memory).snapshots > 0
+    assert collect_now(memory).snapshots > 0
     assert memory.latest_snapshot(str(A)) == newest
     assert memory.latest_snapshot(str(A), newest.unit_seq) is None
-    async with running(memory, small_manifest(), [Echo()]) as host:
+    async with running_host(memory, small_manifest(), [EchoAdapter()]) as host:
         assert host.state(A).seq > newest.unit_seq
         assert list(host.replay())
 
@@ -111,14 +125,14 @@ def _time_ns(store: Store, seq: int) -> int:
 
 
 async def test_a_snapshot_that_was_lost_supersedes_nothing(memory: MemoryStore) -> None:
-    async with running(memory, small_manifest(), [Echo()], tail_bytes=200) as host:
+    async with running_host(memory, small_manifest(), [EchoAdapter()], tail_bytes=200) as host:
         for number in range(20):
-            await host.submit("ex/Ev@1", poke(str(number)))
+            await host.submit("ex/Ev@1", poke_event(str(number)))
     newest = memory.latest_snapshot(str(A))
     assert newest is not None
     memory.put_snapshot(replace(newest, ref=ref_of(b"lost")))
     with pytest.raises(Damaged, match="is lost"):
-        gone(memory)
+        collect_now(memory)
     assert memory.latest_snapshot(str(A), newest.unit_seq) is not None
 
 
@@ -165,8 +179,8 @@ def test_roots_and_messages_on_their_way_count(memory: MemoryStore) -> None:
     row = Row("a", 0, "event", sha256(data).digest(), data)
     memory.append([Batch("a", 0, (row,), False, (Outgoing("m", "a", "b", kept[1].encode()),))])
     memory.put_blob(b"of nobody")
-    gone(memory, roots=[b"... %s ..." % kept[0].encode()])
-    assert there(memory) == {*kept, named}
+    collect_now(memory, roots=[b"... %s ..." % kept[0].encode()])
+    assert stored_blobs(memory) == {*kept, named}
 
 
 def test_a_damaged_blob_on_the_way_stops_it_before_anything_goes(tmp_path: Path) -> None:
@@ -179,16 +193,16 @@ def test_a_damaged_blob_on_the_way_stops_it_before_anything_goes(tmp_path: Path)
     db.execute("UPDATE blob SET data = ? WHERE data = ?", (node[:-1] + b"\0", node))
     db.close()
     with SqliteStore.open(tmp_path / "w") as store:
-        before = there(store)
+        before = stored_blobs(store)
         with pytest.raises(Damaged, match="blobs that it names are not known"):
-            gone(store)
-        assert there(store) == before
+            collect_now(store)
+        assert stored_blobs(store) == before
 
 
 async def test_a_host_that_works_meanwhile_loses_nothing(tmp_path: Path) -> None:
     """Collections run in a thread as fast as they can, while a host takes events and snapshots and puts blobs again."""
     with SqliteStore.create(tmp_path / "w", "world_1") as store:
-        async with running(store, small_manifest(), [Echo()], tail_bytes=300) as host:
+        async with running_host(store, small_manifest(), [EchoAdapter()], tail_bytes=300) as host:
             stop = asyncio.Event()
 
             async def clean() -> int:
@@ -202,13 +216,13 @@ async def test_a_host_that_works_meanwhile_loses_nothing(tmp_path: Path) -> None
             cleaning = asyncio.create_task(clean())
             for number in range(60):
                 ref = await host.put_blob(b"again %d " % (number % 4) * 3000)
-                await host.submit("ex/Ev@1", poke(f"ask:{number},{ref}", f"r{number % 3}"))
+                await host.submit("ex/Ev@1", poke_event(f"ask:{number},{ref}", f"r{number % 3}"))
             await host.settle()
             stop.set()
             assert await cleaning
             assert list(host.replay())
         assert verify(store).problem is None
-        async with running(store, small_manifest(), [Echo()]) as host:
+        async with running_host(store, small_manifest(), [EchoAdapter()]) as host:
             assert list(host.replay())
 
 
@@ -230,9 +244,9 @@ def test_exactly_what_roots_lead_to_stays(edges: list[tuple[int, set[int]]], roo
         children[refs[-1]] = below
     data = cbor.encode([refs[root] for root in sorted(roots)])
     store.append([Batch("a", 0, (Row("a", 0, "event", sha256(data).digest(), data),), False)])
-    done = gone(store)
-    assert there(store) == _reached((refs[root] for root in roots), children)
-    assert done.blobs == 31 - len(there(store))
+    done = collect_now(store)
+    assert stored_blobs(store) == _reached((refs[root] for root in roots), children)
+    assert done.blobs == 31 - len(stored_blobs(store))
 
 
 def _reached(waiting: Iterable[Ref], children: dict[Ref, list[Ref]]) -> set[Ref]:
@@ -264,20 +278,20 @@ async def test_one_that_is_cut_short_leaves_garbage_and_nothing_else(
 ) -> None:
     folder = tmp_path / "w"
     with SqliteStore.create(folder, "world_1") as store:
-        await worked(store)
+        await chat_with_files(store)
         store.put_blobs([b"%d nobody's " % number * (100 if number % 9 else 9000) for number in range(200)])
     with SqliteStore.open(folder) as store:
-        expected = gone(store, dry_run=True)
+        expected = collect_now(store, dry_run=True)
         with suppress(KeyboardInterrupt, Unavailable), faults.armed({point: fault}):
-            gone(store)
+            collect_now(store)
         assert verify(store).problem is None
     with SqliteStore.open(folder) as store:
         assert verify(store).problem is None
     with SqliteStore.open(folder) as store:
-        gone(store)
+        collect_now(store)
         assert store.latest_snapshot(str(MAIN)) is not None
-        assert len(there(store)) == expected.kept
-        async with talking(store, Script(said("Still here."))) as talk:
+        assert len(stored_blobs(store)) == expected.kept
+        async with chat_world(store, ScriptedModel(text_answer("Still here."))) as talk:
             assert list(talk.host.replay())
             await talk.say("And now?")
             assert talk.turn["status"] == "done"

@@ -26,16 +26,16 @@ class Receipts(dict[tuple[str, str], int]):
         return self.get((unit, ingress_id))
 
 
-def silent() -> Broadcast:
+def broadcast_of_no_receipts() -> Broadcast:
     return Broadcast(Receipts().find)
 
 
-def events(frames: list[WatchFrame]) -> list[object]:
+def events_of(frames: list[WatchFrame]) -> list[object]:
     return [frame.event for frame in frames]
 
 
 def test_one_who_comes_late_is_shown_all_of_it_in_few_pieces() -> None:
-    shown = silent()
+    shown = broadcast_of_no_receipts()
     strip = shown.begin(A, ONE, 0, "k")
     for piece in ("Hel", "lo", " there"):
         strip.show(TextDelta(piece))
@@ -43,7 +43,7 @@ def test_one_who_comes_late_is_shown_all_of_it_in_few_pieces() -> None:
     strip.show(TextDelta("."))
     with shown.watch(A) as watcher:
         frames = watcher.take()
-        assert events(frames) == [Began("k"), TextDelta("Hello there"), Status("tool_use", "add"), TextDelta(".")]
+        assert events_of(frames) == [Began("k"), TextDelta("Hello there"), Status("tool_use", "add"), TextDelta(".")]
         assert [frame.offset for frame in frames] == [0, 1, 12, 13]
         assert [frame.end for frame in frames] == [1, 12, 13, 14]
         strip.show(TextDelta("!"))
@@ -53,21 +53,21 @@ def test_one_who_comes_late_is_shown_all_of_it_in_few_pieces() -> None:
 
 
 def test_one_who_comes_again_is_shown_the_rest() -> None:
-    shown = silent()
+    shown = broadcast_of_no_receipts()
     strip = shown.begin(A, ONE, 0, "k")
     strip.show(TextDelta("Hello"))
     with shown.watch(A) as first:
         taken = first.take()
     strip.show(TextDelta(" there"))
     with shown.watch(A, places_of(map(frame_to_json, taken))) as again:
-        assert events(again.take()) == [TextDelta(" there")]
+        assert events_of(again.take()) == [TextDelta(" there")]
     cut = frame_to_json(taken[-1]) | {"end": 3}
     with shown.watch(A, places_of([cut])) as in_the_middle:
-        assert events(in_the_middle.take()) == [TextDelta("llo there")]
+        assert events_of(in_the_middle.take()) == [TextDelta("llo there")]
 
 
 def test_a_new_attempt_begins_anew_and_what_was_not_read_of_the_old_one_never_is() -> None:
-    shown = silent()
+    shown = broadcast_of_no_receipts()
     first = shown.begin(A, ONE, 0, "k")
     first.show(TextDelta("Hel"))
     with shown.watch() as watcher, shown.watch(B) as other:
@@ -75,13 +75,13 @@ def test_a_new_attempt_begins_anew_and_what_was_not_read_of_the_old_one_never_is
         first.show(TextDelta("lo"))
         shown.begin(A, ONE, 1, "k").show(TextDelta("Good day"))
         frames = watcher.take()
-        assert events(frames) == [Began("k"), TextDelta("Good day")]
+        assert events_of(frames) == [Began("k"), TextDelta("Good day")]
         assert {frame.attempt for frame in frames} == {1}
         assert other.take() == []
 
 
 def test_the_end_comes_after_all_that_was_shown_and_says_where_the_record_is() -> None:
-    shown = silent()
+    shown = broadcast_of_no_receipts()
     with shown.watch(A) as watcher:
         strip = shown.begin(A, ONE, 0, "k")
         strip.show(TextDelta("Hello"))
@@ -107,7 +107,7 @@ def test_one_who_missed_the_end_is_told_of_it() -> None:
 
 
 def test_one_who_saw_an_effect_elsewhere_is_told_once_that_it_has_ended_here() -> None:
-    shown = silent()
+    shown = broadcast_of_no_receipts()
     known = WatchFrame(A, ONE, 1, 4, TextDelta("ab"))
     with shown.watch(A) as fresh, shown.watch(A, places_of([frame_to_json(known)])) as again:
         assert again.take() == []
@@ -120,20 +120,20 @@ def test_one_who_saw_an_effect_elsewhere_is_told_once_that_it_has_ended_here() -
 
 def test_an_overlong_stream_is_shown_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LONGEST", bounds.EVENT + 10)
-    shown = silent()
+    shown = broadcast_of_no_receipts()
     with shown.watch(A) as watcher:
         strip = shown.begin(A, ONE, 0, "k")
         for piece in ("12345", "67890", "x", ""):
             strip.show(TextDelta(piece))
         strip.show(Status("thinking"))
-        assert events(watcher.take()) == [Began("k"), TextDelta("1234567890")]
+        assert events_of(watcher.take()) == [Began("k"), TextDelta("1234567890")]
         assert strip.text == "1234567890"
         shown.close(A, ONE, 1)
-        assert events(watcher.take()) == [Closed(1)]
+        assert events_of(watcher.take()) == [Closed(1)]
 
 
 def test_one_who_never_reads_is_cut_and_told_so_and_goes_on_with_what_runs() -> None:
-    shown = silent()
+    shown = broadcast_of_no_receipts()
     with shown.watch(A) as slow:
         running = shown.begin(A, ONE, 0, "k")
         running.show(TextDelta("Hel"))
@@ -152,7 +152,7 @@ def test_one_who_never_reads_is_cut_and_told_so_and_goes_on_with_what_runs() -> 
 
 
 def test_long_texts_that_nobody_reads_are_not_kept_for_ever() -> None:
-    shown = silent()
+    shown = broadcast_of_no_receipts()
     with shown.watch(A) as slow:
         for number in range(5):
             strip = shown.begin(A, bytes([number]), 0, "k")
@@ -163,7 +163,7 @@ def test_long_texts_that_nobody_reads_are_not_kept_for_ever() -> None:
 
 
 async def test_a_watcher_waits_for_more_and_ends_when_it_is_told_to() -> None:
-    shown = silent()
+    shown = broadcast_of_no_receipts()
     got: list[object] = []
 
     async def look(watcher: Watcher) -> None:

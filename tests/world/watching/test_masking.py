@@ -16,57 +16,57 @@ FORMS = sorted(written_forms(KEY))
 words = st.one_of(st.sampled_from([*FORMS, KEY, "sk-", KEY[:9], KEY[5:], " "]), st.text("ks-cany/01 ", max_size=6))
 
 
-def masking() -> tuple[Masking, list[AiEvent]]:
+def masking_with_output() -> tuple[Masking, list[AiEvent]]:
     injections = Injections()
     injections.add({"alias": "llm/api", "version": 1}, Secret(KEY))
     shown: list[AiEvent] = []
     return Masking(injections, shown.append), shown
 
 
-def text(events: list[AiEvent]) -> str:
+def text_of(events: list[AiEvent]) -> str:
     return "".join(event.delta for event in events if isinstance(event, TextDelta))
 
 
 @given(st.lists(words, max_size=12).map("".join), st.lists(st.integers(1, 9), min_size=1, max_size=8))
 def test_a_secret_in_pieces_is_never_shown(whole: str, widths: list[int]) -> None:
-    masked, shown = masking()
+    masked, shown = masking_with_output()
     start = 0
     with masked:
         while start < len(whole):
             width = widths[start % len(widths)]
             masked.see(TextDelta(whole[start : start + width]))
             start += width
-            assert not any(form in text(shown) for form in FORMS)
-    said = text(shown)
+            assert not any(form in text_of(shown) for form in FORMS)
+    said = text_of(shown)
     assert not any(form in said for form in FORMS)
     if MASK not in said:
         assert said == whole
 
 
 def test_only_what_a_secret_may_begin_with_waits() -> None:
-    masked, shown = masking()
+    masked, shown = masking_with_output()
     masked.see(TextDelta("It is"))
-    assert text(shown) == "It i"
+    assert text_of(shown) == "It i"
     masked.see(TextDelta(" so."))
-    assert text(shown) == "It is so."
+    assert text_of(shown) == "It is so."
     masked.see(TextDelta(" Key: " + KEY[:12]))
-    assert text(shown) == "It is so. Key: "
+    assert text_of(shown) == "It is so. Key: "
     masked.see(TextDelta(KEY[12:] + "!"))
-    assert text(shown) == f"It is so. Key: {MASK}!"
+    assert text_of(shown) == f"It is so. Key: {MASK}!"
 
 
 def test_a_secret_with_something_else_between_its_pieces_is_never_shown() -> None:
-    masked, shown = masking()
+    masked, shown = masking_with_output()
     with masked:
         masked.see(TextDelta("Key: " + KEY[:12]))
         masked.see(Status("tool_use", f"with {KEY}"))
         masked.see(TextDelta(KEY[12:] + "!"))
-    assert text(shown) == f"Key: {MASK}!"
+    assert text_of(shown) == f"Key: {MASK}!"
     assert Status("tool_use", f"with {MASK}") in shown
 
 
 def test_held_back_text_is_shown_at_the_end() -> None:
-    masked, shown = masking()
+    masked, shown = masking_with_output()
     with masked:
         masked.see(TextDelta("sk-"))
         masked.see(Status("tool_use", "now"))

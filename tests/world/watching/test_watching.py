@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.world.small_world import A, poke, running, small_manifest
+from tests.world.small_world import A, poke_event, running_host, small_manifest
 
 from demiurge.errors import Unavailable
 from demiurge.stores import MemoryStore
@@ -50,15 +50,15 @@ def memory() -> MemoryStore:
     return MemoryStore("world_1")
 
 
-async def tell(host: Host) -> None:
-    await host.submit("ex/Ev@1", poke("ask:x"))
+async def submit_ask(host: Host) -> None:
+    await host.submit("ex/Ev@1", poke_event("ask:x"))
 
 
-def shown(frames: list[WatchFrame]) -> list[Any]:
+def shown_events(frames: list[WatchFrame]) -> list[Any]:
     return [(frame.attempt, frame.event) for frame in frames]
 
 
-def text(frames: list[WatchFrame]) -> str:
+def text_of(frames: list[WatchFrame]) -> str:
     return "".join(frame.event.delta for frame in frames if isinstance(frame.event, TextDelta))
 
 
@@ -76,12 +76,12 @@ async def all_of(watcher: Watcher, host: Host) -> list[WatchFrame]:
 
 
 async def test_a_watcher_sees_what_is_told_and_the_end_when_it_is_recorded(memory: MemoryStore) -> None:
-    async with running(memory, small_manifest(), [Teller("Hel", "lo")]) as host:
+    async with running_host(memory, small_manifest(), [Teller("Hel", "lo")]) as host:
         with host.broadcast.watch(A) as watcher:
-            await tell(host)
+            await submit_ask(host)
             frames = await all_of(watcher, host)
         assert frames[0].event == Began("ex.echo")
-        assert text(frames) == "Hello"
+        assert text_of(frames) == "Hello"
         await host.settle()
         with host.broadcast.watch() as late:
             assert late.take() == []
@@ -89,43 +89,43 @@ async def test_a_watcher_sees_what_is_told_and_the_end_when_it_is_recorded(memor
 
 async def test_after_a_crash_the_next_attempt_makes_void_what_was_shown(memory: MemoryStore) -> None:
     first = Teller("Hel", hangs=True)
-    async with running(memory, small_manifest(), [first]) as host:
+    async with running_host(memory, small_manifest(), [first]) as host:
         with host.broadcast.watch(A) as watcher:
-            await tell(host)
+            await submit_ask(host)
             await first.told.wait()
             before = watcher.take()
-    assert shown(before) == [(0, Began("ex.echo")), (0, TextDelta("Hel"))]
-    async with running(memory, small_manifest(), [Teller("Good ", "day")]) as host:
+    assert shown_events(before) == [(0, Began("ex.echo")), (0, TextDelta("Hel"))]
+    async with running_host(memory, small_manifest(), [Teller("Good ", "day")]) as host:
         with host.broadcast.watch(A, places_of(map(frame_to_json, before))) as watcher:
             assert watcher.take() == []
             await host.settle()
             after = await all_of(watcher, host)
     assert {frame.attempt for frame in after} == {1}
     assert after[0].event == Began("ex.echo")
-    assert text(after) == "Good day"
+    assert text_of(after) == "Good day"
 
 
 async def test_a_second_try_in_the_same_process_is_another_attempt(memory: MemoryStore) -> None:
-    async with running(memory, small_manifest(), [Teller("Hello", stalls=True)]) as host:
+    async with running_host(memory, small_manifest(), [Teller("Hello", stalls=True)]) as host:
         with host.broadcast.watch(A) as watcher:
-            await tell(host)
+            await submit_ask(host)
             with pytest.raises(Unavailable):
                 await host.settle()
             before = watcher.take()
             await host.settle()
             after = await all_of(watcher, host)
-    assert (text(before), text(after)) == ("Hello", "Hello")
+    assert (text_of(before), text_of(after)) == ("Hello", "Hello")
     assert [frame.attempt for frame in (before[0], after[0], after[-1])] == [0, 1, 1]
 
 
 async def test_an_attempt_that_is_in_doubt_is_told_to_have_ended(memory: MemoryStore) -> None:
     first = Teller("Hel", hangs=True)
-    async with running(memory, small_manifest(), [first]) as host:
+    async with running_host(memory, small_manifest(), [first]) as host:
         with host.broadcast.watch(A) as watcher:
-            await tell(host)
+            await submit_ask(host)
             await first.told.wait()
             before = watcher.take()
-    async with running(memory, small_manifest(), [Teller(restart="in_doubt")]) as host:
+    async with running_host(memory, small_manifest(), [Teller(restart="in_doubt")]) as host:
         with host.broadcast.watch(A, places_of(map(frame_to_json, before))) as watcher:
             await host.settle()
             [end] = await all_of(watcher, host)
@@ -134,9 +134,9 @@ async def test_an_attempt_that_is_in_doubt_is_told_to_have_ended(memory: MemoryS
 
 async def test_text_that_was_shown_of_what_was_stopped_is_kept(memory: MemoryStore) -> None:
     teller = Teller("Hel", "lo", hangs=True)
-    async with running(memory, small_manifest(), [teller]) as host:
+    async with running_host(memory, small_manifest(), [teller]) as host:
         with host.broadcast.watch(A) as watcher:
-            await tell(host)
+            await submit_ask(host)
             await teller.told.wait()
             await host.cancel(A, reason="enough", caller=Caller("user"))
             *_, end = await all_of(watcher, host)
@@ -147,9 +147,9 @@ async def test_text_that_was_shown_of_what_was_stopped_is_kept(memory: MemorySto
 
 
 async def test_an_effect_that_was_stopped_before_it_began_is_not_shown(memory: MemoryStore) -> None:
-    async with running(memory, small_manifest(), [Teller("Hello")]) as host:
+    async with running_host(memory, small_manifest(), [Teller("Hello")]) as host:
         with host.broadcast.watch(A) as watcher:
-            await tell(host)
+            await submit_ask(host)
             await host.cancel(A, reason="enough", caller=Caller("user"))
             assert not host.state(A).intents
             assert watcher.take() == []
