@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
@@ -63,72 +62,6 @@ async def test_check_23_a_panel_without_data_says_so(screen: Screen, path: str) 
     await page.route(lambda url: PANELS[path][0] in url, nothing)
     await page.goto(f"{screen.served.base}/{path}")
     await expect(page.locator(".empty")).to_be_visible()
-
-
-async def test_the_trace_of_a_call_shows_what_waits(screen: Screen) -> None:
-    await order(screen)
-    page = await screen.page("/trace?chat=c1")
-    await expect(page.locator(".waterfall").first).to_contain_text("waits for a person")
-    await expect(page.locator("[data-phase=person]")).to_be_visible()
-    await page.get_by_role("button", name="tool.call order_part").click()
-    await expect(page.locator(".waterfall .arguments")).to_contain_text("4111-secret")
-    viewer = await screen.page("/trace?chat=c1", role="viewer")
-    await viewer.get_by_role("button", name="tool.call order_part").click()
-    await expect(viewer.get_by_text("you may not see them")).to_be_visible()
-    assert "4111-secret" not in await viewer.content()
-
-
-def big_tree(spans: int, wait_ns: int = 0) -> dict[str, Any]:
-    start = 1_795_000_000_000_000_000
-    nodes: list[dict[str, Any]] = [
-        {"unit": "u", "seq": 0, "kind": "event", "cause": None, "depth": 0, "time_ns": start, "says": "begin"}
-    ]
-    at = start
-    for seq in range(1, spans):
-        phases = [{"phase": "queued", "from_ns": at, "to_ns": at + 1_000_000}]
-        if wait_ns and seq == 2:
-            phases = [{"phase": "person", "from_ns": at, "to_ns": at + wait_ns}]
-            at += wait_ns
-        phases.append({"phase": "running", "from_ns": at + 1_000_000, "to_ns": at + 400_000_000})
-        nodes.append(
-            {"unit": "u", "seq": seq, "kind": "intent", "cause": 0, "depth": 1, "time_ns": at, "says": f"call {seq}"}
-            | {"phases": phases}
-        )
-        at += 400_000_000
-    nodes = [{"state": None, "why": None, **node} for node in nodes]
-    tree = {"unit": "u", "seq": 0, "event_hash": None, "state": "done", "why": None, "nodes": nodes}
-    return {"trees": [tree], "now_ns": at}
-
-
-async def test_check_19_a_tree_of_5000_spans_is_windowed(screen: Screen) -> None:
-    page = await screen.page("/chats")
-
-    async def many(route: Route) -> None:
-        await route.fulfill(body=json.dumps(big_tree(5000)), content_type="application/json")
-
-    await page.route("**/api/trace?*", many)
-    await page.goto(f"{screen.served.base}/trace?chat=c1")
-    await expect(page.get_by_role("button", name="call 1", exact=True)).to_be_visible()
-    assert await page.locator(".waterfall *").count() < 500
-    await page.locator(".spans").evaluate("each => { each.scrollTop = each.scrollHeight; }")
-    await expect(page.get_by_role("button", name="call 4999")).to_be_visible()
-
-
-async def test_check_20_a_wait_of_three_days_leaves_the_bars_readable(screen: Screen) -> None:
-    page = await screen.page("/chats")
-
-    async def waited(route: Route) -> None:
-        await route.fulfill(json=big_tree(5, wait_ns=3 * 24 * 3600 * 10**9))
-
-    await page.route("**/api/trace?*", waited)
-    await page.goto(f"{screen.served.base}/trace?chat=c1")
-    await expect(page.get_by_text("waited 3 d 0 h")).to_be_visible()
-    await expect(page.get_by_label("Hide idle time")).to_be_checked()
-    bars = await page.locator(".spans [data-phase=running]").evaluate_all(
-        "bars => bars.map(bar => bar.getBoundingClientRect().width)"
-    )
-    assert len(bars) == 4
-    assert min(bars) > 40
 
 
 async def test_tools_manifest_and_cost_show_decisions_and_unknown_costs(screen: Screen) -> None:

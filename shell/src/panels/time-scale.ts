@@ -6,6 +6,8 @@ export interface TimeScale {
   at: (ns: number) => number;
   /** The places at which idle time is folded, and how long it was. */
   gaps: { from: number; to: number; ms: number }[];
+  /** From the first time to the last. */
+  wholeMs: number;
 }
 
 const GAP_SHARE = 0.06;
@@ -47,8 +49,9 @@ export function timeScale(nodes: TraceNode[], now: number, fold: boolean): TimeS
   const spans = busySpans(nodes, now);
   const start = spans[0]?.from ?? 0;
   const ends = nodes.flatMap((node) => (node.phases ?? []).map((each) => each.to_ns ?? now));
-  const end = Math.max(start + 1, spans.at(-1)?.to ?? 0, ...ends.slice(0, 10_000));
-  if (!fold) return { at: (ns) => Math.min(1, Math.max(0, (ns - start) / (end - start))), gaps: [] };
+  const end = ends.reduce((last, each) => Math.max(last, each), Math.max(start + 1, spans.at(-1)?.to ?? 0));
+  const wholeMs = (end - start) / 1e6;
+  if (!fold) return { at: (ns) => Math.min(1, Math.max(0, (ns - start) / (end - start))), gaps: [], wholeMs };
   const busy = Math.max(1, spans.reduce((sum, each) => sum + each.to - each.from, 0));
   const edges = spans.map((each, place) => ({ ...each, next: spans[place + 1]?.from ?? end }));
   const folded = edges.map((each) => each.next - each.to > busy * GAP_SHARE);
@@ -81,5 +84,5 @@ export function timeScale(nodes: TraceNode[], now: number, fold: boolean): TimeS
     const within = to > from ? Math.min(1, Math.max(0, (ns - from) / (to - from))) : 0;
     return Math.min(1, Math.max(0, place + within * (next - place)));
   };
-  return { at, gaps };
+  return { at, gaps, wholeMs };
 }

@@ -1,10 +1,15 @@
 /** Why something happened: the messages of a chat, or one record, with their consequences. */
+import { useEffect, useRef } from "react";
 import { useLive } from "../live/use-live";
-import { navigate, useSearch } from "../router";
+import { Link, navigate, useSearch } from "../router";
 import { chatsGet, type TraceQuery, traceGet } from "../sdk";
 import { PanelState } from "./panel-state";
+import { idOf } from "./trace-rows";
 import { Waterfall } from "./waterfall";
 import "./panels.css";
+
+const COUNT = 10;
+const MOST = 200;
 
 function queryOf(search: URLSearchParams): TraceQuery | null {
   const unit = search.get("unit");
@@ -12,7 +17,7 @@ function queryOf(search: URLSearchParams): TraceQuery | null {
   const chat = search.get("chat");
   if (unit !== null && search.get("seq") !== null) return { unit, seq: Number(search.get("seq")) };
   if (hash !== null) return { event_hash: hash };
-  return chat !== null ? { chat, count: 10 } : null;
+  return chat !== null ? { chat, count: Number(search.get("count")) || COUNT } : null;
 }
 
 export default function TracePanel() {
@@ -46,16 +51,38 @@ export default function TracePanel() {
         </label>
         <button type="submit">Find</button>
       </form>
-      {query === null ? <p className="empty">Choose a chat, or open the trace of a record in the journal.</p> : <Trees query={query} />}
+      {query === null ? <p className="empty">Choose a chat, or open the trace of a record in the journal.</p> : <Trees query={query} chosen={search.get("open")} />}
     </main>
   );
 }
 
-function Trees({ query }: { query: TraceQuery }) {
-  const live = useLive(JSON.stringify(query), () => traceGet(query), () => true);
+function Trees({ query, chosen }: { query: TraceQuery; chosen: string | null }) {
+  const units = useRef(new Set<string>());
+  const live = useLive(JSON.stringify(query), () => traceGet(query), (record) => units.current.has(record.unit));
+  const trees = live.data?.trees ?? [];
+  useEffect(() => {
+    units.current = new Set(trees.flatMap((tree) => tree.nodes.map((node) => node.unit)));
+    if ("chat" in query) units.current.add(`demiurge/Demiurge@1/${query.chat}`);
+  }, [live.data]);
+  const choose = (id: string | null) => {
+    const search = new URLSearchParams(window.location.search);
+    id === null ? search.delete("open") : search.set("open", id);
+    navigate(`/trace?${search}`, { replace: true });
+  };
   return (
     <PanelState live={live} loading="Loading the trace" empty="There is no event." isEmpty={(data) => data.trees.length === 0}>
-      {(data) => data.trees.map((tree) => <Waterfall key={`${tree.unit} ${tree.seq}`} tree={tree} nowNs={data.now_ns} />)}
+      {(data) => (
+        <>
+          {data.trees.map((tree) => (
+            <Waterfall key={idOf(tree)} tree={tree} nowNs={data.now_ns} chosen={chosen} onChoose={choose} />
+          ))}
+          {"chat" in query && data.trees.length === query.count && data.trees.length < MOST && (
+            <p>
+              <Link href={`/trace?chat=${encodeURIComponent(query.chat)}&count=${Math.min(MOST, data.trees.length + COUNT)}`}>Show older events</Link>
+            </p>
+          )}
+        </>
+      )}
     </PanelState>
   );
 }
