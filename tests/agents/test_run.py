@@ -96,7 +96,7 @@ async def test_a_stop_button_lets_the_reader_read_to_the_end() -> None:
     assert events[-2:] == [ErrorEvent("cancelled"), Done(None, "error")]
 
 
-async def test_one_that_is_stopped_before_it_begins_has_its_done_too() -> None:
+async def test_a_run_that_is_stopped_before_it_begins_has_a_done_event() -> None:
     desk = Desk().loop(text_answer("never asked"))
     run = desk.agent.run("Go")
     run.cancel()

@@ -128,7 +128,7 @@ def test_the_arguments_of_a_call_that_waits_are_not_erased(demiurge: Any) -> Non
     assert [asked["id"] for asked in demiurge("--json", "approvals", "ls").document["approvals"]] == [waiting]
 
 
-def test_one_that_was_erased_is_listed_with_that_reason(demiurge: Any, world: Path) -> None:
+def test_a_waiting_call_with_erased_arguments_is_listed_with_that_reason(demiurge: Any, world: Path) -> None:
     """As an earlier version let it happen."""
     waiting = ask(demiurge, 2)
     state = demiurge("state", "get", "demiurge/Calls@1", "--key", "b2").document

@@ -15,7 +15,7 @@ def test_the_key_is_nowhere_in_the_text(before: str, after: str) -> None:
 
 
 @given(st.text(max_size=20), st.integers(6, len(KEY) - 1))
-def test_nor_is_its_beginning_where_the_text_was_cut(before: str, length: int) -> None:
+def test_the_beginning_of_a_key_is_masked_where_the_text_was_cut(before: str, length: int) -> None:
     assert not scrub(before + KEY[:length] + "…", KEY).rstrip("…").endswith(KEY[:6])
 
 

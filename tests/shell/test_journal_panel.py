@@ -210,7 +210,7 @@ async def test_check_15_a_stream_that_is_cut_is_said_and_no_record_is_lost_or_sh
         assert [seen[place] for place in range(whole)] == [str(n + 1) for n in range(whole)]
 
 
-async def test_what_is_redacted_cut_or_erased_is_marked(screen: Screen) -> None:
+async def test_redacted_cut_and_erased_content_is_marked(screen: Screen) -> None:
     served = screen.served
     await ask_for_order(served)
     viewer = await screen.page(f"/journal?unit={UNIT}&seq=6", role="viewer")

@@ -51,7 +51,7 @@ def test_no_leaves_have_a_root_of_their_own() -> None:
 
 
 @given(SIZES)
-def test_both_ways_to_a_root_are_the_definition(size: int) -> None:
+def test_the_frontier_and_the_subtrees_give_the_root_of_the_definition(size: int) -> None:
     frontier = Frontier()
     for leaf in leaves(size):
         frontier.add(leaf)

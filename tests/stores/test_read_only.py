@@ -98,7 +98,7 @@ def test_a_transaction_that_its_owner_has_not_ended_is_not_seen(tmp_path: Path) 
 
 @pytest.mark.parametrize("left", ["closed", "log", "log and index"])
 @pytest.mark.parametrize("place", ["writable", "unwritable"])
-def test_however_it_was_left_all_of_it_is_read_and_nothing_changed(
+def test_a_read_only_store_reads_everything_and_changes_nothing_after_a_close_or_a_crash(
     left: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, copies = tmp_path / "w", tmp_path / "copies"

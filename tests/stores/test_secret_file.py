@@ -45,7 +45,7 @@ def test_no_file_is_no_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o610, 0o601])
-def test_one_that_others_can_read_is_refused_and_said_how_to_mend(tmp_path: Path, mode: int) -> None:
+def test_a_secret_file_that_others_can_read_is_refused_with_the_remedy(tmp_path: Path, mode: int) -> None:
     path = file(tmp_path, mode=mode)
     assert "chmod 600" in refusal(path)
     assert stat.S_IMODE(path.stat().st_mode) == mode

@@ -73,7 +73,7 @@ def test_equal_values_are_sealed_differently(path: Path) -> None:
     assert first["sealed"] != second["sealed"]
 
 
-def test_in_the_place_of_another_it_does_not_open(path: Path) -> None:
+def test_a_sealed_secret_does_not_open_in_the_place_of_another(path: Path) -> None:
     put(vault(path), "llm/api", CANARY)
     put(vault(path), "web/robot", "other")
     node = json.loads(path.read_text())

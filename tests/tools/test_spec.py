@@ -66,7 +66,7 @@ def test_nobody_can_change_a_spec_through_what_it_shows(spec: ToolSpec) -> None:
 
 
 @pytest.mark.parametrize("wire", [openai_chat, openai_responses])
-def test_nor_through_a_request_that_offers_it(wire: Any) -> None:
+def test_nobody_can_change_a_spec_through_a_request_that_offers_it(wire: Any) -> None:
     spec = ToolSpec("docs__read", "Read.", SCHEMA)
     body = copy.deepcopy(wire.encode_tools([spec]))
     assert json.dumps(body) == json.dumps(wire.encode_tools([spec]))

@@ -227,7 +227,7 @@ async def test_an_open_effect_gets_it_only_as_the_manifest_in_force_binds_it(
             assert asker.outcome()["payload"].get("code") == code
 
 
-async def test_one_that_only_the_manifest_in_force_declares_is_not_for_what_began_before(memory: MemoryStore) -> None:
+async def test_a_secret_declared_later_is_not_used_by_an_effect_that_began_before(memory: MemoryStore) -> None:
     await interrupt_effect(
         memory, {"http.out": GRANT}, "http.request", method="GET", url="http://a/", headers={"x": ROBOT}
     )

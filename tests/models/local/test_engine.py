@@ -167,7 +167,7 @@ class TestTheRealModel:
         assert [report.phase for report in seen] == ["load", "load"]
         assert capfd.readouterr() == ("", "")
 
-    def test_one_that_died_is_started_again(self) -> None:
+    def test_an_engine_process_that_died_is_started_again(self) -> None:
         engine = LocalEngine(context=512)
         engine.start()
         killed = engines_of(os.getpid())[-1]

@@ -50,7 +50,7 @@ def files() -> InMemoryFilesystem:
     return InMemoryFilesystem({"docs/notes.md": "# Notes\n\nBuy bolts.\n", "src/app.py": "import os\n", "empty": ""})
 
 
-def test_their_names_and_how_far_they_reach() -> None:
+def test_workspace_tools_have_fixed_names_effects_and_override_flags() -> None:
     assert [tool.name for tool in TOOLS] == ["ls", "read_file", "write_file", "edit_file", "glob", "grep"]
     changing = {tool.name for tool in TOOLS if tool.effect is not ToolEffect.READ_ONLY}
     assert changing == {"write_file", "edit_file"}

@@ -71,7 +71,7 @@ def test_kept_or_taken_back_as_a_whole_and_once() -> None:
     assert log == ["a.begin", "b.begin"] * 2 + ["a.commit", "b.commit", "b.roll_back", "a.roll_back"]
 
 
-def test_one_that_fails_does_not_keep_the_others_from_going_back() -> None:
+def test_a_failed_rollback_does_not_keep_other_changes_from_being_rolled_back() -> None:
     log: list[str] = []
     saved = Saved()
     changes = Changes()
@@ -105,7 +105,7 @@ def test_a_rollback_step_that_an_interrupt_stopped_is_repeated_before_the_interr
     assert [thing.value for thing in things] == [1, 1, 1]
 
 
-def test_one_that_can_not_begin_says_so_and_the_others_go_back() -> None:
+def test_a_change_that_can_not_begin_raises_and_the_others_are_rolled_back() -> None:
     log: list[str] = []
     changes = Changes()
     with pytest.raises(OSError, match="begin"):

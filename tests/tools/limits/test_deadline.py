@@ -76,7 +76,7 @@ def test_equal_moments_are_equal_deadlines() -> None:
     assert len({at_noon(moment), at_noon(moment)}) == 1
 
 
-def test_one_that_is_handed_on_may_be_near_or_over() -> None:
+def test_a_deadline_that_is_handed_on_may_be_near_or_over() -> None:
     clock = FixedClock(NOON_NS)
     assert Deadline.handed_on(NOON_NS + 2_000, clock=clock).remaining() == timedelta(microseconds=2)
     assert Deadline.handed_on(NOON_NS - 10**9, clock=clock).remaining() == timedelta(seconds=-1)

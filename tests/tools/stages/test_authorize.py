@@ -163,7 +163,7 @@ async def test_an_authorizer_runs_on_the_event_loop_of_its_caller(executor: Any,
     assert loops == [asyncio.get_running_loop()]
 
 
-async def test_one_that_does_not_answer_is_given_up(
+async def test_an_authorizer_that_does_not_answer_is_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(stage, "_TIMEOUT_S", 0.01)

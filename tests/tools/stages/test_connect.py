@@ -136,7 +136,7 @@ async def test_a_handler_of_any_kind_gets_its_connection(tool: Any) -> None:
 
 
 @pytest.mark.parametrize("tool", KINDS, ids=ids)
-def test_and_without_an_event_loop(tool: Any) -> None:
+def test_a_handler_gets_its_connection_without_an_event_loop(tool: Any) -> None:
     bench = Bench()
     assert_answered_with_token(bench, bench.runner(tool).exec_sync("look", "{}", ctx=ADA, connection_id=bench.mine.id))
 

@@ -86,7 +86,7 @@ def spent() -> BudgetTracker:
     return tracker
 
 
-def test_both_are_found_in_the_context_and_among_the_resources(setting: Setting) -> None:
+def test_deadline_and_budget_are_found_in_the_context_and_among_the_resources(setting: Setting) -> None:
     deadline, tracker = setting.deadline(5000), BudgetTracker(Budget(max_total_tokens=10))
     bound = {Deadline: deadline, BudgetTracker: tracker}
     plain = setting.runner()
@@ -112,7 +112,7 @@ def test_the_callers_own_come_before_the_runners(setting: Setting) -> None:
     assert context.budget_tracker is context.resources.get(BudgetTracker) is tracker
 
 
-def test_without_any_there_is_none(setting: Setting) -> None:
+def test_a_call_without_limits_has_no_deadline_and_no_budget(setting: Setting) -> None:
     assert setting.code(setting.runner()) is None
     (context,) = setting.seen
     assert (context.deadline, context.budget_tracker) == (None, None)

@@ -10,12 +10,12 @@ from demiurge.tools import GraphRun
 WHOLE = {"graph_run_id": "r1", "graph_name": "poet", "graph_version": "3"}
 
 
-def test_all_three_are_there() -> None:
+def test_a_graph_run_is_written_with_its_three_fields() -> None:
     assert GraphRun(**WHOLE).to_json() == WHOLE
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_none_can_be_left_out(name: str) -> None:
+def test_a_graph_run_without_one_of_its_fields_is_refused(name: str) -> None:
     with pytest.raises(TypeError):
         GraphRun(**{key: value for key, value in WHOLE.items() if key != name})
     for odd in ("", " ", None, 3):

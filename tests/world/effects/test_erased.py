@@ -32,7 +32,7 @@ def test_a_whole_conversation_is_as_it_was() -> None:
     ("gone", "stand_in"),
     [(Erased(), USERS), (Erased("assistant"), MODELS), (Erased("system"), SYSTEMS)],
 )
-def test_in_the_place_of_what_is_gone_stands_that_it_is_in_the_same_role(gone: Erased, stand_in: Message) -> None:
+def test_an_erased_message_is_replaced_by_a_notice_in_the_same_role(gone: Erased, stand_in: Message) -> None:
     assert without_erased([ASKED, gone, ASKED]) == (*ASKED, stand_in, *ASKED)
 
 

@@ -232,7 +232,7 @@ def test_two_plans_with_an_identical_effect_each_have_their_own_receipt() -> Non
     assert not unit.state.is_open
 
 
-def test_and_does_not_read_its_second_argument_when_the_first_is_false() -> None:
+def test_operator_and_does_not_read_its_second_argument_when_the_first_is_false() -> None:
     found = {"op": "has", "args": [ref("@var:r.payload"), "code"]}
     gone = {"op": "eq", "args": [{"op": "get", "args": [ref("@var:r.payload"), "code"]}, "gone"]}
     steps = [

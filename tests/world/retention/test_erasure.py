@@ -385,7 +385,7 @@ async def test_a_plan_that_needs_it_now_keeps_it(memory: MemoryStore, monkeypatc
         "erased.after_commit",
     ],
 )
-async def test_one_that_is_cut_short_has_not_begun_or_is_finished_by_the_next(
+async def test_an_erasure_that_is_cut_short_has_not_begun_or_is_finished_by_the_next(
     point: str, fault: str | type[BaseException], tmp_path: Path
 ) -> None:
     folder = tmp_path / "w"
