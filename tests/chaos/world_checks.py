@@ -16,6 +16,7 @@ from tests.chaos.outside_observer import Outside
 
 from demiurge.bootstrap import World
 from demiurge.values.refs import ref_from_digest
+from demiurge.world.host.dispatch import GAVE_UP
 from demiurge.world.record import Record
 from demiurge.world.routing import event_digest
 from demiurge.world.unit import Unit
@@ -236,6 +237,9 @@ def _check_answer(ledger: Ledger, tool: str, arguments: dict[str, Any], message:
         return
     order = arguments["order"]
     if tool == "count":
+        if outcome["message"] == GAVE_UP["payload"]["message"]:  # the kills happened to strike this call eight times
+            assert not outcome["ok"]
+            return
         assert text.startswith("counted ")
         assert text.endswith(f"for {order}")
         return
