@@ -84,7 +84,19 @@ class TestCollecting:
             lambda store: store.append([Batch("a", 0, (), False, (Outgoing("m", "a", "b", ref_of(SMALL).encode()),))]),
             lambda store: store.set_meta("key", ref_of(SMALL)),
         ],
-        ids=["get", "has", "size", "put", "in a node", "in a text", "beside rows", "in a row", "raw", "sent", "meta"],
+        ids=[
+            "get_blob",
+            "has_blob",
+            "blob_size",
+            "put_blob",
+            "digest in a CBOR node",
+            "ref in a text",
+            "blob beside rows",
+            "ref in a row",
+            "digest in a row",
+            "ref in a message",
+            "ref in meta",
+        ],
     )
     def test_a_blob_touched_during_a_collection_is_noted(self, store: Store, touch: Callable[[Store], object]) -> None:
         store.put_blob(SMALL)

@@ -238,7 +238,7 @@ async def test_a_damaged_entry_answers_nothing_and_runs_nothing(path: Path, chan
         assert (await runner.exec(NAME, ARGS)).ok
 
 
-@pytest.mark.parametrize("copy", [0, 1], ids=["in the table", "in its index"])
+@pytest.mark.parametrize("copy", [0, 1], ids=["bit in the table", "bit in the index"])
 def test_a_bit_that_hides_an_entry_is_found_when_the_file_is_opened(path: Path, copy: int) -> None:
     with SqliteEffectLedger(path) as ledger:
         runner_for(order_tool(Shop().place), ledger).exec_sync(NAME, ARGS)

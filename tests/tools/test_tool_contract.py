@@ -306,7 +306,15 @@ def test_a_handler_returns_the_declared_tool_result(returns: Any) -> None:
         handler("ToolResult[OnlyForTypeCheckers]", "OnlyForTypeCheckers", context="OnlyForTypeCheckers"),
         handler(inspect.Parameter.empty, inspect.Parameter.empty, context=inspect.Parameter.empty),
     ],
-    ids=["params", "context", "return", "bare result", "texts", "unresolvable", "nothing"],
+    ids=[
+        "wrapped params",
+        "wrapped context",
+        "wrapped return",
+        "bare result",
+        "written as text",
+        "unresolvable",
+        "left out",
+    ],
 )
 def test_annotations_that_are_wrapped_written_as_text_or_left_out(function: Any) -> None:
     """What can't be resolved, or is not there, contradicts nothing."""

@@ -42,7 +42,7 @@ CONFIG = IdempotencyConfig()
 LIMITED = ToolPolicy((NAME,), budgets=Budgets(max_runtime_ms=20))
 
 
-@pytest.fixture(params=[False, True], ids=["memory", "blocking"])
+@pytest.fixture(params=[False, True], ids=["ledger in memory", "ledger that blocks"])
 def ledger(request: pytest.FixtureRequest) -> EffectLedger:
     return EffectLedger(store=HookedStore()) if request.param else EffectLedger()
 

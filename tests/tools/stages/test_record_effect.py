@@ -124,7 +124,17 @@ def test_a_loop_signal_leaves_nothing(ledger: EffectLedger) -> None:
         returning(Torn("m", Receipt("o"))),
         sleeping,
     ],
-    ids=["breaks off", "none", "no result", "another type", "no text", "no truth", "no flag", "torn", "overruns"],
+    ids=[
+        "raises SystemExit",
+        "returns None",
+        "returns a bare value",
+        "value of another type",
+        "message that is no UTF-8",
+        "success that raises",
+        "exclusion flag that raises",
+        "result that raises",
+        "exceeds its time",
+    ],
 )
 async def test_an_end_that_may_have_changed_something_is_a_doubt(
     ledger: EffectLedger, effect: ToolEffect, what: str, handler: Callable[..., Any]
@@ -149,7 +159,7 @@ def test_the_log_says_where_a_result_could_not_be_read(ledger: EffectLedger, cap
         ({}, {"order_id": 7}, "validation"),
         ({"redaction": NoView("drop_all")}, ARGS, "redaction_failed"),
     ],
-    ids=["before there is a claim", "after its end"],
+    ids=["fails before the claim", "fails after the end of the claim"],
 )
 async def test_a_call_that_fails_without_a_claim_ends_none(
     options: dict[str, Any], args: Any, code: str, caplog: pytest.LogCaptureFixture

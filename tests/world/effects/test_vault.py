@@ -226,7 +226,7 @@ async def test_a_new_version_is_for_those_that_the_secret_is_for(
 
 
 @pytest.mark.parametrize("kind", ["vault.put", "vault.rotate"])
-@pytest.mark.parametrize("made", [False, True], ids=["not yet made", "made"])
+@pytest.mark.parametrize("made", [False, True], ids=["version not yet written", "version written"])
 async def test_an_attempt_without_a_receipt_finds_its_own_version(
     memory: MemoryStore, vault: SecretVault, kind: str, made: bool
 ) -> None:

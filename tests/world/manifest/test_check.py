@@ -750,7 +750,16 @@ ORDER = [edge("go", "wait"), edge("wait", "a")]
         ([], [edge("a", "wait")], ["edges"]),
         ([], [edge("go", "wait")], ["edges[2]"]),
     ],
-    ids=["nothing else", "op", "bind", "id", "edge", "half an edge", "circle", "edge twice"],
+    ids=[
+        "no further problem",
+        "unknown op",
+        "missing bind",
+        "repeated id",
+        "edge to an unknown step",
+        "edge without a target",
+        "circle of edges",
+        "repeated edge",
+    ],
 )
 def test_a_bad_step_or_edge_hides_nothing_else(steps: list[Any], edges: list[Any], own: list[str]) -> None:
     invariants = {"invariants": [ref("@event.x")], "required_caps": ["other"]}

@@ -84,7 +84,19 @@ def test_the_shipped_reducers_are_clean() -> None:
         b"# coding: rot13\nvzcbeg gvzr",
         b"# coding: no-such-codec\nx = 1",
     ],
-    ids=["signs", "lambdas", "sums", "calls", "names", "brackets", "elifs", "nul", "utf-16", "rot13", "codec"],
+    ids=[
+        "nested signs",
+        "nested lambdas",
+        "nested sums",
+        "nested calls",
+        "nested attributes",
+        "open brackets",
+        "nested elifs",
+        "nul byte",
+        "utf-16",
+        "rot13",
+        "unknown codec",
+    ],
 )
 def test_odd_source_is_passed_over(source: bytes) -> None:
     assert replay_risks(source) == ()

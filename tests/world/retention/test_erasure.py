@@ -368,7 +368,7 @@ async def test_a_plan_that_needs_it_now_keeps_it(memory: MemoryStore, monkeypatc
     assert memory.get_blob(ref) == SECRET
 
 
-@pytest.mark.parametrize("fault", [KeyboardInterrupt, "enospc"], ids=["stopped", "full"])
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, "enospc"], ids=["interrupt", "full disk"])
 @pytest.mark.parametrize(
     "point",
     [

@@ -271,7 +271,7 @@ CUT_SHORT = (
 )
 
 
-@pytest.mark.parametrize("fault", [KeyboardInterrupt, "enospc"], ids=["stopped", "full"])
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, "enospc"], ids=["interrupt", "full disk"])
 @pytest.mark.parametrize("point", CUT_SHORT)
 async def test_a_collection_that_is_cut_short_leaves_garbage_and_nothing_else(
     point: str, fault: str | type[BaseException], tmp_path: Path
