@@ -325,7 +325,7 @@ class Kernel:
     def kinds(self) -> list[str]:
         return [record.kind for record in self.records]
 
-    def of(self, kind: str) -> list[Record]:
+    def records_of(self, kind: str) -> list[Record]:
         return [record for record in self.records if record.kind == kind]
 
 

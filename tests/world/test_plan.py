@@ -448,7 +448,7 @@ def test_an_event_that_another_unit_sent_is_heard() -> None:
     unit.event(note, schema="ex/BoardEv@1", cause={"unit": str(A), "seq": 1, "index": 0})
     assert len(unit.state.plans) == 1, "a plan does not offer_event the event that started it"
     unit.event(note, schema="ex/BoardEv@1", cause={"unit": str(A), "seq": 2, "index": 0})
-    assert [r.body["id"] for r in unit.of("plan_ended")] == [1]
+    assert [r.body["id"] for r in unit.records_of("plan_ended")] == [1]
     assert list(unit.state.plans) == [2]
 
 
@@ -485,7 +485,7 @@ def test_a_result_is_recorded_with_the_plan_s_end() -> None:
     result = {"record": {"board": ref("@plan.input.room"), "text": ref("@plan.input.text")}}
     unit = Kernel(small_manifest([{**plan([{**END, "result": result}]), "output": "ex/Note@1"}]))
     unit.poke("ask:x")
-    assert unit.of("plan_ended")[0].body["result"] == {"board": "a", "text": "x"}
+    assert unit.records_of("plan_ended")[0].body["result"] == {"board": "a", "text": "x"}
 
 
 TIDY = {"ex/Tidy@1": {"record": {"board": {"text": {}}, "note": {"option": {"text": {}}}}}}
@@ -495,7 +495,7 @@ def test_a_result_is_recorded_in_the_normal_form_of_its_schema() -> None:
     result = {"record": {"board": "b"}}
     unit = Kernel(small_manifest([{**plan([{**END, "result": result}]), "output": "ex/Tidy@1"}], schemas=TIDY))
     unit.poke("ask:x")
-    assert unit.of("plan_ended")[0].body["result"] == {"board": "b", "note": None}
+    assert unit.records_of("plan_ended")[0].body["result"] == {"board": "b", "note": None}
 
 
 def test_a_local_is_kept_in_the_normal_form_of_its_schema() -> None:
@@ -519,7 +519,7 @@ def test_a_result_of_another_form_ends_the_plan_as_failed() -> None:
     )
     unit.poke("ask:x")
     unit.receipt(unit.intents[0], echo_result("y"))
-    (ended,) = unit.of("plan_ended")
+    (ended,) = unit.records_of("plan_ended")
     assert (ended.body["status"], ended.body["code"]) == ("error", "plan_failed")
     assert "result" not in ended.body
 
@@ -677,7 +677,7 @@ def test_a_plan_that_the_check_lets_through_never_lacks_what_it_names(definition
         return
     unit = Kernel(manifest)
     unit.poke("ask:x")
-    for ended in unit.of("plan_ended"):
+    for ended in unit.records_of("plan_ended"):
         message = ended.body.get("message", "")
         assert "unknown" not in message
         assert "not an expression: KeyError" not in message

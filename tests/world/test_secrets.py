@@ -51,7 +51,7 @@ async def fetch(asker: Asker, port: int, headers: Sequence[str] = ("x",)) -> Map
 
 
 def secrets_in_receipts(asker: Asker) -> list[Any]:
-    return [record.body.get("secrets") for record in asker.of("receipt")]
+    return [record.body.get("secrets") for record in asker.records_of("receipt")]
 
 
 # -- what is journaled -------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ async def test_an_open_effect_gets_it_only_as_the_manifest_in_force_binds_it(
     async with serving_site({"/": http_response(200)}) as there:
         url = f"http://127.0.0.1:{there.port}/"
         async with effect_asker(memory, [], {}, manifest=manifest("env:ROBOT"), perform=False) as asker:
-            await asker.want("http.request", method="GET", url=url, headers={"x": ROBOT})
+            await asker.submit_request("http.request", method="GET", url=url, headers={"x": ROBOT})
         async with effect_asker(memory, [adapter({"ROBOT": CANARY})], {}, manifest=manifest(*now)) as asker:
             await asker.host.settle()
             assert asker.outcome()["payload"].get("code") == code

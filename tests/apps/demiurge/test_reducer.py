@@ -126,7 +126,7 @@ class Chat(Kernel):
         return [intent for intent in self.intents if intent.kind == "tool.call" and intent.refused is None]
 
     def events(self, schema: str) -> list[Any]:
-        return [r.body["value"] for r in self.of("event") if r.body["schema"] == schema]
+        return [r.body["value"] for r in self.records_of("event") if r.body["schema"] == schema]
 
     @property
     def requests(self) -> list[Any]:

@@ -89,11 +89,11 @@ class Asker:
     async def ask(self, kind: str, /, **params: Any) -> Mapping[str, Any]:
         """What came of one effect: `{status, payload}`; status `denied` with the code of who denied it."""
         before = len(list(self.host.records(A)))
-        await self.want(kind, **params)
+        await self.submit_request(kind, **params)
         await self.host.settle()
         return self.outcome(before)
 
-    async def want(self, kind: str, /, **params: Any) -> None:
+    async def submit_request(self, kind: str, /, **params: Any) -> None:
         await self.host.submit("ex/Ev@1", poke_event(json.dumps({"kind": kind, "params": params})))
 
     async def payload(self, kind: str, /, **params: Any) -> Mapping[str, Any]:
@@ -123,7 +123,7 @@ class Asker:
                 return {"status": record.body["status"], "payload": record.body["payload"]}
         raise AssertionError([record.body for record in records])
 
-    def of(self, kind: str) -> list[Record]:
+    def records_of(self, kind: str) -> list[Record]:
         return [record for record in self.host.records(A) if record.kind == kind]
 
 
@@ -159,5 +159,5 @@ async def effect_asker(
 async def interrupt_effect(store: Store, grants: Mapping[str, Mapping[str, Any]], kind: str, /, **params: Any) -> None:
     """Leave `store` as a process leaves it that died while it performed an effect."""
     async with effect_asker(store, [], grants, perform=False) as asker:
-        await asker.want(kind, **params)
+        await asker.submit_request(kind, **params)
         store.append([], attempts=[Attempt(i, str(A), "gone", START_NS) for i in asker.host.state(A).intents])

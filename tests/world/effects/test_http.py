@@ -644,7 +644,7 @@ async def test_an_admitted_request_is_not_sent_if_the_grants_in_force_do_not_cov
     async with serving_site({"/": http_response(200, b"hello")}) as web:
         url = f"http://127.0.0.1:{web.port}/"
         async with effect_asker(memory, [adapter()], {"http.out": LOOPBACK}, perform=False) as asker:
-            await asker.want("http.request", method="GET", url=url)
+            await asker.submit_request("http.request", method="GET", url=url)
         async with effect_asker(memory, [adapter()], {"http.out": {"hosts": ["example.org"]}}) as asker:
             await asker.host.settle()
             assert asker.outcome()["payload"]["code"] == "host_not_allowed"

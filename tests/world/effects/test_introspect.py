@@ -33,7 +33,7 @@ def parsed_blob(asker: Asker, ref: str) -> Any:
 async def test_the_head_of_the_unit_that_asks(store: Store) -> None:
     async with effect_asker(store, [Introspect()], GRANTS) as asker:
         found = await asker.payload("introspect.journal_head")
-        intent = asker.of("intent")[0]
+        intent = asker.records_of("intent")[0]
         assert found["head"] == ref_from_digest(intent.hash)
         assert found["manifest_ref"] == asker.host.manifest.ref
         reading = found["reading"]

@@ -66,7 +66,7 @@ async def test_a_sealed_value_becomes_the_next_version_and_is_used(store: Store,
         for version in (1, 2):
             assert (await fetch_with_secret(asker, there.port, version))["status"] == "ok"
         assert [asked.headers["x"] for asked in there.asked] == [CANARY, OTHER]
-        handed = [body["secrets"][0] for record in asker.of("receipt") if "secrets" in (body := record.body)]
+        handed = [body["secrets"][0] for record in asker.records_of("receipt") if "secrets" in (body := record.body)]
         assert handed == [result["payload"] for result in kept], "a digest says that it is the value that was put"
         assert [state.seq for state in asker.host.replay()]
     assert find_values((CANARY, OTHER), *stored_bytes(store)) == []
@@ -246,7 +246,7 @@ async def test_an_attempt_without_a_receipt_finds_its_own_version(
             await asker.host.settle()
             kept = asker.outcome()["payload"]
             assert kept["version"] == 2
-            assert len(asker.of("receipt")) == 1
+            assert len(asker.records_of("receipt")) == 1
     assert vault.names() == [(ROBOT, 1), (ROBOT, 2), *([(ROBOT, 7)] if made else [])]
     assert vault.version_of(intent) == 2
     if made or kind == "vault.put":

@@ -88,7 +88,7 @@ def test_blobs_named_by_a_record_are_in_its_refs() -> None:
     stamp = Stamp(unit.now_ns, b"e", Caller("user"), unit.manifest.ref)
     [receipt, *_] = unit.step(Ingress("receipt", "r", body, stamp, 4, (blob,)))
     assert receipt.refs == (blob,)
-    [manifest] = unit.of("manifest")
+    [manifest] = unit.records_of("manifest")
     assert manifest.refs[0] == unit.manifest.ref
     assert set(manifest.refs[1:]) == set(unit.manifest.sources.values())
 
@@ -125,7 +125,7 @@ def test_a_blob_that_a_step_makes_is_there_for_the_next_step_of_the_same_ingress
     unit.poke("go")
     assert unit.log == ["made here"]
     assert unit.last.new_blobs == (b"made here",)
-    assert ref_of(b"made here") in unit.of("step")[0].refs
+    assert ref_of(b"made here") in unit.records_of("step")[0].refs
 
 
 def test_a_blob_that_a_step_makes_is_not_put_among_those_that_were_given() -> None:
@@ -159,7 +159,7 @@ def test_a_reducer_that_mutates_its_arguments_changes_nothing_outside() -> None:
         unit.poke("y")  # the driver compares the state before and after
     assert unit.state.cell is not None
     assert unit.state.cell["box"] == {"items": [1]}
-    assert unit.of("event")[0].body["value"]["$value"] == {"room": "a", "what": "y"}
+    assert unit.records_of("event")[0].body["value"]["$value"] == {"room": "a", "what": "y"}
 
 
 def test_a_reducer_sees_time_entropy_and_caller_of_the_stamp_alone() -> None:
@@ -261,7 +261,7 @@ def test_a_plan_that_raises_an_event_without_a_key_ends_with_an_error() -> None:
     steps = [{"id": "tell", "op": "raise_event", "event": "ex/Ev@1", "value": value}]
     unit = Kernel(small_manifest([plan(steps)]))
     unit.poke("ask:x")
-    assert unit.of("plan_ended")[0].body["status"] == "error"
+    assert unit.records_of("plan_ended")[0].body["status"] == "error"
     assert unit.log == ["asked", "plan failed:1:plan_failed"]
 
 
@@ -290,7 +290,7 @@ def test_a_plan_that_triggers_itself_is_stopped(monkeypatch: pytest.MonkeyPatch)
 def test_a_denial_by_the_cap_is_recorded_and_answered() -> None:
     unit = Kernel(small_manifest(grants=[{"name": "echo", "cap": "ex/echo@1", "params": {}, "expiry_ns": START_NS}]))
     unit.poke("ask:x")
-    [decision] = unit.of("decision")
+    [decision] = unit.records_of("decision")
     assert {key: decision.body[key] for key in ("verdict", "by", "rule", "code")} == {
         "verdict": "deny",
         "by": "cap",
@@ -298,7 +298,7 @@ def test_a_denial_by_the_cap_is_recorded_and_answered() -> None:
         "code": "expired",
     }
     assert unit.log == ["asked", "error:expired"]
-    assert unit.of("intent") == []
+    assert unit.records_of("intent") == []
     assert not unit.state.is_open
 
 
@@ -306,7 +306,7 @@ def test_a_denial_by_the_cap_is_recorded_and_answered() -> None:
 def test_a_denial_by_the_policy_is_recorded_and_answered(rules: Any) -> None:
     unit = Kernel(small_manifest(rules=rules))
     unit.poke("ask:x")
-    [decision] = unit.of("decision")
+    [decision] = unit.records_of("decision")
     assert (decision.body["by"], decision.body["code"]) == ("policy", "policy_denied")
     assert unit.log == ["asked", "error:policy_denied"]
 
@@ -315,7 +315,7 @@ def test_params_that_break_the_effects_schema_are_a_recorded_denial() -> None:
     a_number = {"op": "get", "args": [{"record": {"a": 7}}, "a"]}  # of no known type before it runs
     unit = Kernel(small_manifest([plan([emit_effect_step("go", "h", a_number), *ECHO["steps"][1:]], ECHO["edges"])]))
     unit.poke("ask:x")
-    assert (unit.of("decision")[0].body["by"], unit.log) == ("schema", ["asked", "error:effect_params_invalid"])
+    assert (unit.records_of("decision")[0].body["by"], unit.log) == ("schema", ["asked", "error:effect_params_invalid"])
 
 
 def test_an_expression_error_ends_the_plan_and_the_reducer_hears_of_it() -> None:
@@ -323,7 +323,7 @@ def test_an_expression_error_ends_the_plan_and_the_reducer_hears_of_it() -> None
         small_manifest([plan([raise_event_step("tell", "x", {"op": "get", "args": [ref("@plan.input"), "nothing"]})])])
     )
     unit.poke("ask:x")
-    [ended] = unit.of("plan_ended")
+    [ended] = unit.records_of("plan_ended")
     assert ended.body == {
         "plan": "ex/plan@1",
         "id": 1,
@@ -394,7 +394,7 @@ def test_a_late_receipt_of_a_plan_that_has_ended_is_recorded_and_forgotten() -> 
     steps = [emit_effect_step("go", "h", "1"), {"id": "end", "op": "end"}]
     unit = Kernel(small_manifest([plan(steps, [edge("go", "end")])]))
     unit.poke("ask:x")
-    assert unit.of("plan_ended")[0].body["status"] == "ok"
+    assert unit.records_of("plan_ended")[0].body["status"] == "ok"
     assert [r.kind for r in unit.receipt(unit.intents[0], echo_result("x"))] == ["receipt"]
     assert not unit.state.is_open
 
@@ -430,7 +430,7 @@ def test_an_event_by_the_schema_of_an_arm_reaches_its_own_unit_in_the_form_of_it
     unit = Kernel(small_manifest([], reduce))
     unit.poke("x")
     assert unit.log == ["Told:s"]
-    assert unit.of("event")[1].body["schema"] == "ex/Told@1"
+    assert unit.records_of("event")[1].body["schema"] == "ex/Told@1"
 
 
 # -- intent identity (aos 2.6 c, d) -----------------------------------------------------------------------------------
@@ -498,7 +498,7 @@ def test_a_new_manifest_applies_at_the_next_ingress_and_open_plans_finish_under_
     other = plan([raise_event_step("tell", {"text": "new plan"}, {"text": "-"})])
     unit.manifest = small_manifest([other], source=b"2")
     unit.poke("ask:y")
-    assert unit.of("manifest")[-1].body == {"ref": unit.manifest.ref}
+    assert unit.records_of("manifest")[-1].body == {"ref": unit.manifest.ref}
     assert unit.log == ["asked", "asked", "new plan:-"]
     unit.receipt(unit.intents[0], echo_result("x"))
     assert unit.log[-1] == "ok:x"
@@ -516,7 +516,7 @@ def test_an_open_plan_whose_event_the_new_manifest_does_not_know_ends_with_an_er
     unit.poke("ask:x")
     unit.manifest = small_manifest(source=b"2")
     unit.receipt(unit.intents[0], echo_result("x"))
-    assert unit.of("plan_ended")[0].body["code"] == "plan_failed"
+    assert unit.records_of("plan_ended")[0].body["code"] == "plan_failed"
     assert unit.log == ["asked", "plan failed:1:plan_failed"]
 
 

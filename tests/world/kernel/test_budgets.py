@@ -247,7 +247,7 @@ def test_a_share_is_reserved_when_its_event_goes_and_settled_when_its_run_is_ove
     world.answer(B, world.b.intents[0])
     assert not world.post
     world.answer(B, world.b.intents[0])
-    [settled] = world.b.of("settled")
+    [settled] = world.b.records_of("settled")
     assert settled.body["used"]["tool_calls"] == 2
     assert world.b.state.runs == {}
     world.deliver()
@@ -322,7 +322,7 @@ def test_a_step_that_would_lend_more_than_there_is_does_not_happen(notes: list[A
     world.tell(notes=notes, calls=[BUMP])
     assert not world.post
     assert world.a.intents == []
-    [step, *_] = world.a.of("step")
+    [step, *_] = world.a.records_of("step")
     assert step.body["error"]["code"] == "budget_exceeded"
 
 
@@ -333,7 +333,7 @@ def test_a_share_for_an_event_that_stays_is_refused(schema: str, value: Any) -> 
 
     kernel = Kernel(small_manifest(reduce=reduce))
     kernel.poke("x")
-    [step] = kernel.of("step")
+    [step] = kernel.records_of("step")
     message = f"{schema} stays in this unit, so it takes no budget along"
     assert step.body["error"] == {"code": "invalid_step", "message": message}
 
@@ -344,7 +344,7 @@ def test_a_plan_lends_too_and_fails_when_there_is_not_enough() -> None:
         world.tell(notes=[note_with_budget("pass", tool_calls=given) if given else {"text": "pass"}])
         world.deliver()
         assert len(world.post) == sent
-        [ended] = world.b.of("plan_ended")
+        [ended] = world.b.records_of("plan_ended")
         assert ended.body["status"] == ("ok" if sent else "error")
         assert ended.body.get("code") == (None if sent else "budget_exceeded")
 
@@ -353,7 +353,7 @@ def test_a_run_gets_back_the_budget_that_its_grandchild_did_not_use() -> None:
     world = units_with_run_budget(max_tool_calls=3)
     world.tell(notes=[note_with_budget("pass", tool_calls=2)], calls=[ASKED])
     world.deliver()
-    assert world.b.of("settled") == [], "its own child goes on"
+    assert world.b.records_of("settled") == [], "its own child goes on"
     world.deliver()
     assert len(world.c.intents) == 1
     world.answer(world.c.state.unit, world.c.intents[0])

@@ -75,7 +75,7 @@ def test_a_module_that_fails_while_it_handles_a_failure_is_not_told_again() -> N
     unit = failing_kernel()
     unit.poke("again")
     unit.poke("tell break")
-    assert [step.body.get("error", {}).get("message") for step in unit.of("step")] == [
+    assert [step.body.get("error", {}).get("message") for step in unit.records_of("step")] == [
         None,
         None,
         "RuntimeError",
@@ -105,4 +105,4 @@ def test_the_reaction_of_a_module_to_a_failed_step_belongs_to_the_run_of_the_eve
 def test_the_message_of_a_failure_is_1000_characters_at_most() -> None:
     unit = failing_kernel()
     unit.poke("at length")
-    assert unit.of("step")[0].body == {"error": {"code": "invalid_step", "message": "x" * 1000}}
+    assert unit.records_of("step")[0].body == {"error": {"code": "invalid_step", "message": "x" * 1000}}

@@ -45,7 +45,7 @@ from demiurge.world.state import OpenIntent, UnitState
 def test_an_admitted_effect_is_recorded_with_what_decided_on_it() -> None:
     unit = Kernel(small_manifest())
     unit.event({"$tag": "Poke", "$value": {"room": "a", "what": "ask:x"}}, actor="anna")
-    [record], [intent] = unit.of("intent"), unit.intents
+    [record], [intent] = unit.records_of("intent"), unit.intents
     origin = {"id": 1, "kind": "plan", "name": "ex/plan@1"}
     assert record.body == {
         "id": intent.id,
@@ -63,13 +63,13 @@ def test_an_admitted_effect_is_recorded_with_what_decided_on_it() -> None:
 def test_the_record_of_an_effect_exposes_the_blobs_that_its_parameters_name() -> None:
     world = Units(spending_manifest())
     world.tell(calls=[BUMP])
-    assert world.a.of("intent")[0].refs == (ref_of(CALL),)
+    assert world.a.records_of("intent")[0].refs == (ref_of(CALL),)
 
 
 def test_an_effect_that_a_person_is_asked_about_is_recorded_with_the_question() -> None:
     world = Units(spending_manifest())
     world.tell(calls=[ASKED])
-    [record], [intent] = world.a.of("intent"), world.a.intents
+    [record], [intent] = world.a.records_of("intent"), world.a.intents
     assert intent.approval is not None
     assert record.body["approval"] == intent.approval
     assert (intent.approval["tool"], intent.approval["tool_call_id"]) == (ASKED, "c1")
@@ -85,13 +85,13 @@ def test_the_parameters_are_recorded_in_the_normal_form_of_their_schema() -> Non
     world.tell(calls=[BUMP])
     [intent] = world.a.intents
     assert intent.params == {"tool": BUMP, "tool_call_id": "c1", "call_ref": ref_of(CALL), "refused": None}
-    assert world.a.of("intent")[0].body["params"] == intent.params
+    assert world.a.records_of("intent")[0].body["params"] == intent.params
 
 
 def test_a_denied_effect_is_recorded_with_what_denied_it() -> None:
     unit = Kernel(small_manifest(rules=[]))
     unit.poke("ask:x")
-    [decision] = unit.of("decision")
+    [decision] = unit.records_of("decision")
     body = dict(decision.body)
     assert len(body.pop("intent")) == 32
     assert body == {
@@ -113,7 +113,7 @@ def test_parameters_that_break_their_schema_are_denied_with_the_path() -> None:
         )
     )
     unit.poke("go")
-    [decision] = unit.of("decision")
+    [decision] = unit.records_of("decision")
     body = decision.body
     assert (body["by"], body["verdict"], body["code"]) == ("schema", "deny", "effect_params_invalid")
     assert body["message"].startswith("deliver_at_ns: ")
@@ -147,10 +147,10 @@ def broken_call(call: bytes) -> Kernel:
 def test_a_call_that_nobody_can_ask_about_is_denied(call: bytes, message: str) -> None:
     unit = broken_call(call)
     assert (unit.intents, unit.last.asks) == ([], ())
-    [decision] = unit.of("decision")
+    [decision] = unit.records_of("decision")
     assert (decision.body["by"], decision.body["code"]) == ("schema", "effect_params_invalid")
     assert message in decision.body["message"]
-    assert (decision.body["kind"], decision.cause) == ("tool.call", unit.of("event")[1].unit_seq)
+    assert (decision.body["kind"], decision.cause) == ("tool.call", unit.records_of("event")[1].unit_seq)
     assert unit.log == ["asked", f"effect_params_invalid:{decision.body['message']}"]
 
 
@@ -158,7 +158,7 @@ def test_each_denial_counts_as_an_effect_and_the_next_is_judged_by_itself() -> N
     steps = [emit_effect_step("a", "h1", "x", cap="none"), emit_effect_step("b", "h2", "x")]
     unit = Kernel(small_manifest([plan(steps)], check=False))
     unit.poke("ask:x")
-    assert unit.of("decision")[0].body["code"] == "no_grant"
+    assert unit.records_of("decision")[0].body["code"] == "no_grant"
     assert [intent.grant for intent in unit.intents] == ["echo"]
 
 
@@ -170,7 +170,7 @@ def test_the_deadline_of_a_grant_is_that_of_the_ingress() -> None:
     assert len(unit.intents) == 1
     unit.poke("ask:x")
     assert len(unit.intents) == 1
-    assert unit.of("decision")[0].body["code"] == "expired"
+    assert unit.records_of("decision")[0].body["code"] == "expired"
 
 
 def ns_after_ingress(seconds: int) -> int:
@@ -193,7 +193,7 @@ def test_an_effect_of_a_reducer_is_identified_by_all_that_led_to_it() -> None:
         )
     )
     unit.poke("go")
-    [step] = unit.of("step")
+    [step] = unit.records_of("step")
     for number, intent in enumerate(unit.intents, 1):
         digest = cbor.digest({"deliver_at_ns": 7, "key": None})
         assert intent.id == cbor.digest(["world_1", str(A), step.unit_seq, number, "timer.set", digest, "timer"])
@@ -218,7 +218,7 @@ def test_the_reaction_of_a_reducer_to_a_denial_belongs_to_the_run_of_the_denied_
     policy = ToolPolicy(budgets=Budgets(run=Allowance(max_tool_calls=1)))
     unit = Kernel(effect_requesting_manifest(reduce, grants=grants, effects=effects, tool_policy=policy, check=False))
     unit.poke("go")
-    [decision], [intent], [run] = unit.of("decision"), unit.intents, unit.state.runs
-    assert (decision.body["code"], decision.cause) == (code, unit.of("step")[0].unit_seq)
+    [decision], [intent], [run] = unit.records_of("decision"), unit.intents, unit.state.runs
+    assert (decision.body["code"], decision.cause) == (code, unit.records_of("step")[0].unit_seq)
     assert (intent.kind, intent.run) == ("timer.set", run)
-    assert unit.of("step")[1].cause == decision.unit_seq
+    assert unit.records_of("step")[1].cause == decision.unit_seq

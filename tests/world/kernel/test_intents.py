@@ -65,7 +65,7 @@ def test_a_step_asks_for_effects_in_their_order_and_hears_of_each_by_its_key() -
     unit.poke("one,two")
     assert unit.kinds() == ["event", "manifest", "step", "intent", "intent"]
     first, second = unit.intents
-    assert [record.cause for record in unit.of("intent")] == [2, 2]
+    assert [record.cause for record in unit.records_of("intent")] == [2, 2]
     assert first.origin == {"kind": "reducer", "name": "ex/Room@1", "key": "one"}
     assert (first.kind, first.grant, first.params) == ("timer.set", "timer", {"deliver_at_ns": 7, "key": None})
     assert first.id != second.id, "equal effects of one step are two"
@@ -118,7 +118,7 @@ def test_an_event_and_an_effect_of_one_step_both_happen() -> None:
 
     unit = Kernel(effect_requesting_manifest(reduce))
     unit.poke("go")
-    assert unit.of("step")[0].refs == (ref_of(b"x"),)
+    assert unit.records_of("step")[0].refs == (ref_of(b"x"),)
     assert [intent.kind for intent in unit.intents] == ["timer.set"]
 
 
@@ -141,10 +141,10 @@ def test_the_policy_decides_on_reducers_too(rules: Sequence[Mapping[str, Any]], 
         assert len(unit.intents) == 1
         return
     assert (unit.intents, unit.log) == ([], [f"TimerFired one error {code}"])
-    [decision] = unit.of("decision")
+    [decision] = unit.records_of("decision")
     assert decision.body["origin"] == {"kind": "reducer", "name": "ex/Room@1", "key": "one"}
     assert (decision.body["by"], decision.body["verdict"], decision.cause) == ("policy", "deny", 2)
-    assert unit.of("step")[1].cause == decision.unit_seq
+    assert unit.records_of("step")[1].cause == decision.unit_seq
 
 
 def test_a_grant_that_does_not_cover_it_denies_it_and_the_reducer_hears_why() -> None:
@@ -192,7 +192,7 @@ def test_a_step_that_requests_an_undeclared_effect_or_grant_fails(request_: Any,
         )
     )
     unit.poke("go")
-    [step] = unit.of("step")
+    [step] = unit.records_of("step")
     assert step.body == {"error": {"code": "invalid_step", "message": message}}
     assert (unit.state.cell, unit.intents) == (None, [])
 
@@ -216,7 +216,7 @@ def test_parameters_that_are_no_plain_data_make_the_step_fail() -> None:
         )
     )
     unit.poke("go")
-    assert unit.of("step")[0].body["error"]["code"] == "invalid_step"
+    assert unit.records_of("step")[0].body["error"]["code"] == "invalid_step"
 
 
 # -- limits -----------------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def test_a_step_asks_for_64_effects_and_no_more() -> None:
     unit.poke("64")
     assert len(unit.intents) == 64
     unit.poke("65")
-    assert unit.of("step")[-1].body["error"]["message"] == "the step asks for more than 64 effects"
+    assert unit.records_of("step")[-1].body["error"]["message"] == "the step asks for more than 64 effects"
 
 
 def test_a_reducer_that_answers_each_denial_with_more_comes_to_an_end() -> None:
@@ -238,8 +238,8 @@ def test_a_reducer_that_answers_each_denial_with_more_comes_to_an_end() -> None:
 
     unit = Kernel(effect_requesting_manifest(reduce, rules=[]))
     unit.poke("go")
-    assert len(unit.of("decision")) == 1023
-    [error, *_] = [step.body["error"] for step in unit.of("step") if "error" in step.body]
+    assert len(unit.records_of("decision")) == 1023
+    [error, *_] = [step.body["error"] for step in unit.records_of("step") if "error" in step.body]
     assert error == {"code": "invalid_step", "message": "this ingress has asked for more than 1024 effects"}
 
 
@@ -250,7 +250,7 @@ def test_plans_that_one_event_starts_ask_for_1024_effects_at_most() -> None:
     unit = Kernel(small_manifest([plan([emit_effect_step(f"s{n}", f"h{n}", "x") for n in range(60)])], reduce))
     unit.poke("go")
     assert len(unit.intents) == 1024
-    ended = [record.body for record in unit.of("plan_ended") if record.body["status"] == "error"]
+    ended = [record.body for record in unit.records_of("plan_ended") if record.body["status"] == "error"]
     assert {(body["code"], body["message"]) for body in ended} == {
         ("plan_failed", "this ingress has asked for more than 1024 effects")
     }
@@ -267,7 +267,7 @@ def test_the_blobs_of_an_ingress_are_16_mib_at_most() -> None:
     unit.poke(str((16 << 20) - 1))
     assert len(unit.last.new_blobs) == 2
     unit.poke(str(16 << 20))
-    assert unit.of("step")[-1].body["error"]["message"] == "this ingress has made more than 16 MiB of blobs"
+    assert unit.records_of("step")[-1].body["error"]["message"] == "this ingress has made more than 16 MiB of blobs"
     assert not unit.last.new_blobs
 
 
@@ -289,7 +289,7 @@ def test_the_digest_of_a_step_covers_what_it_asks_for() -> None:
     ):
         unit = Kernel(effect_requesting_manifest(effect_requesting_reducer(partial(_only, request))))
         unit.poke("go")
-        digests.add(unit.of("step")[0].body["digest"])
+        digests.add(unit.records_of("step")[0].body["digest"])
     assert len(digests) == 5
 
 
@@ -362,7 +362,7 @@ def test_every_exception_of_a_reducer_is_recorded_as_a_failed_step(fault: BaseEx
 
     unit = Kernel(small_manifest([], reduce))
     unit.poke("go")
-    assert unit.of("step")[0].body == {"error": {"code": "reducer_failed", "message": type(fault).__name__}}
+    assert unit.records_of("step")[0].body == {"error": {"code": "reducer_failed", "message": type(fault).__name__}}
 
 
 def test_ctrl_c_and_a_missing_blob_are_no_faults_of_the_reducer() -> None:
@@ -418,5 +418,5 @@ def test_an_own_effect_of_a_built_in_cap_type_that_was_taken_unchecked_is_decide
     unit = Kernel(manifest)
     unit.poke("ask:x")
     assert unit.intents == []
-    [decision] = unit.of("decision")
+    [decision] = unit.records_of("decision")
     assert unit.log == ["asked", f"error:{decision.body['code']}"]

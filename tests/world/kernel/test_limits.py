@@ -33,7 +33,7 @@ def emitting_reducer(state: State, event: Any, context: ReducerContext) -> Step:
 
 
 def failed_steps(unit: Kernel) -> list[Any]:
-    return [record.body["error"] for record in unit.of("step") if "error" in record.body]
+    return [record.body["error"] for record in unit.records_of("step") if "error" in record.body]
 
 
 @pytest.mark.parametrize(
@@ -46,17 +46,17 @@ def test_an_ingress_causes_so_many_events_and_no_more(
     monkeypatch.setattr(step_context, "EVENTS_PER_INGRESS", 5)
     unit = Kernel(small_manifest([], emitting_reducer))
     unit.poke(what)
-    assert len(unit.of("event")) - 1 == made
+    assert len(unit.records_of("event")) - 1 == made
     assert failed_steps(unit) == [TOO_MANY] * failed
 
 
 def test_an_ingress_causes_4096_events() -> None:
     unit = Kernel(small_manifest([], emitting_reducer))
     unit.poke(",".join(["256"] * 16))
-    assert (len(unit.of("event")), failed_steps(unit)) == (4097, [])
+    assert (len(unit.records_of("event")), failed_steps(unit)) == (4097, [])
     unit = Kernel(small_manifest([], emitting_reducer))
     unit.poke(",".join(["256"] * 16 + ["1"]))
-    assert (len(unit.of("event")), failed_steps(unit)) == (4097, [TOO_MANY])
+    assert (len(unit.records_of("event")), failed_steps(unit)) == (4097, [TOO_MANY])
 
 
 @pytest.mark.parametrize(("limit", "status"), [(3, "ok"), (2, "error")])
@@ -64,7 +64,7 @@ def test_an_event_of_a_plan_counts_as_one_of_a_step(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(step_context, "EVENTS_PER_INGRESS", limit)
     unit = Kernel(small_manifest([plan([raise_event_step("a", "s", "d"), raise_event_step("b", "s", "d")])]))
     unit.poke("ask:x")  # one event of the step, two of the plan
-    [ended] = unit.of("plan_ended")
+    [ended] = unit.records_of("plan_ended")
     assert ended.body["status"] == status
     assert ended.body.get("message", TOO_MANY["message"]) == TOO_MANY["message"]
 
@@ -77,8 +77,8 @@ def test_effects_of_all_plans_count_together(
     unit = Kernel(small_manifest([plan([emit_effect_step("a", "h1", "x"), emit_effect_step("b", "h2", "x")])]))
     unit.poke("ask:x,y")
     assert len(unit.intents) == made
-    assert [ended.body["status"] for ended in unit.of("plan_ended")] == status
-    messages = [ended.body["message"] for ended in unit.of("plan_ended") if ended.body["status"] == "error"]
+    assert [ended.body["status"] for ended in unit.records_of("plan_ended")] == status
+    messages = [ended.body["message"] for ended in unit.records_of("plan_ended") if ended.body["status"] == "error"]
     assert messages == [f"this ingress has asked for more than {limit} effects"] * status.count("error")
 
 

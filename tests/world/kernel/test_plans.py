@@ -54,7 +54,7 @@ def test_an_effect_of_a_plan_is_identified_by_all_that_led_to_it() -> None:
 def test_an_event_of_a_plan_is_recorded_with_its_schema_its_value_and_its_cause() -> None:
     unit = Kernel(small_manifest([plan([raise_event_step("say", {"text": "s"}, {"text": "d"})])]))
     unit.poke("ask:x")
-    asked, event = unit.of("event")[1:]
+    asked, event = unit.records_of("event")[1:]
     assert event.body == {"schema": "ex/Ev@1", "value": told_event("s", "d")}
     assert (event.cause, event.refs) == (asked.unit_seq, ())
 
@@ -64,14 +64,14 @@ def test_an_event_of_a_plan_exposes_the_blobs_that_its_value_names() -> None:
     step = {"id": "s", "op": "raise_event", "event": "ex/Aside@1", "value": {"record": {"blob": {"hash": BLOB}}}}
     unit = Kernel(small_manifest([plan([step])], schemas=schemas))
     unit.poke("ask:x")
-    assert unit.of("event")[-1].refs == (BLOB,)
+    assert unit.records_of("event")[-1].refs == (BLOB,)
 
 
 def test_a_plans_end_is_recorded_under_what_it_was_caused_by() -> None:
     unit = Kernel(small_manifest([plan([{"id": "end", "op": "end"}])]))
     unit.poke("ask:x")
-    [ended] = unit.of("plan_ended")
-    assert (ended.body, ended.cause, ended.refs) == (ENDED, unit.of("event")[1].unit_seq, ())
+    [ended] = unit.records_of("plan_ended")
+    assert (ended.body, ended.cause, ended.refs) == (ENDED, unit.records_of("event")[1].unit_seq, ())
 
 
 def test_a_plans_result_is_recorded_with_the_blobs_that_it_names() -> None:
@@ -79,7 +79,7 @@ def test_a_plans_result_is_recorded_with_the_blobs_that_it_names() -> None:
     end = {"id": "end", "op": "end", "result": {"record": {"blob": {"hash": BLOB}}}}
     unit = Kernel(small_manifest([{**plan([end]), "output": "ex/Found@1"}], schemas=schemas))
     unit.poke("ask:x")
-    [ended] = unit.of("plan_ended")
+    [ended] = unit.records_of("plan_ended")
     assert ended.body == {**ENDED, "result": {"blob": BLOB}}
     assert ended.refs == (BLOB,)
 
@@ -94,13 +94,13 @@ def test_a_plan_that_fails_is_recorded_and_its_module_hears_all_of_it() -> None:
 
     unit = Kernel(small_manifest([plan(BROKEN)], reduce))
     unit.poke("x")
-    [ended] = unit.of("plan_ended")
+    [ended] = unit.records_of("plan_ended")
     why = {"code": "plan_failed", "message": "there is no 'nothing' to get"}
     assert ended.body == {"id": 1, "plan": "ex/plan@1", "status": "error", **why}
-    assert ended.cause == unit.of("event")[1].unit_seq
+    assert ended.cause == unit.records_of("event")[1].unit_seq
     value = {"plan": "ex/plan@1", "plan_id": 1, "correlation": "7", **why}
     assert heard[-1] == ({"$tag": "PlanFailed", "$value": value}, ended.unit_seq)
-    assert unit.of("step")[-1].cause == ended.unit_seq
+    assert unit.records_of("step")[-1].cause == ended.unit_seq
 
 
 def test_the_reaction_of_a_module_to_a_failed_plan_belongs_to_the_run_of_the_plan() -> None:
@@ -126,7 +126,7 @@ def test_a_plan_of_a_unit_without_an_arm_for_it_fails_in_the_record_alone() -> N
     variant = {tag: arm for tag, arm in SCHEMAS["ex/Ev@1"]["variant"].items() if tag != "PlanFailed"}
     unit = Kernel(small_manifest([plan(BROKEN)], schemas={"ex/Ev@1": {"variant": variant}}))
     unit.poke("ask:x")
-    assert unit.of("plan_ended")[0].body["status"] == "error"
+    assert unit.records_of("plan_ended")[0].body["status"] == "error"
     assert unit.log == ["asked"]
 
 
@@ -134,7 +134,7 @@ def test_the_message_of_a_failure_is_1000_characters_at_most() -> None:
     long = [raise_event_step("tell", "x", {"op": "get", "args": [ref("@plan.input"), {"text": "n" * 2000}]})]
     unit = Kernel(small_manifest([plan(long)], check=False))
     unit.poke("ask:x")
-    message = unit.of("plan_ended")[0].body["message"]
+    message = unit.records_of("plan_ended")[0].body["message"]
     assert len(message) == 1000
     assert message.startswith("there is no 'nnn")
 
@@ -149,9 +149,9 @@ def test_a_fault_of_the_program_in_a_plan_ends_it_by_its_class_alone(
     monkeypatch.setattr("demiurge.world.kernel.plans.run", run)
     unit = Kernel(small_manifest())
     unit.poke("ask:x")
-    [ended] = unit.of("plan_ended")
+    [ended] = unit.records_of("plan_ended")
     assert (ended.body["code"], ended.body["message"]) == ("plan_failed", type(fault).__name__)
-    assert ended.cause == unit.of("event")[1].unit_seq
+    assert ended.cause == unit.records_of("event")[1].unit_seq
 
 
 def test_a_plan_step_after_an_awaited_event_is_caused_by_that_event() -> None:
@@ -263,7 +263,7 @@ def test_steps_behind_a_false_guard_do_not_run() -> None:
     unit = Kernel(small_manifest([plan(steps, [edge("go", "wait"), edge("wait", "keep", IS_OK), edge("keep", "say")])]))
     unit.poke("ask:x")
     unit.receipt(unit.intents[0], failed("gone", "It is gone."))
-    assert unit.of("plan_ended")[0].body["status"] == "ok"
+    assert unit.records_of("plan_ended")[0].body["status"] == "ok"
     assert unit.log == ["asked"]
 
 
@@ -287,7 +287,7 @@ def test_a_correlation_is_compared_with_its_own_type() -> None:
     unit.poke("2")
     assert len(unit.state.plans) == 2
     unit.poke("1")
-    assert [r.body["id"] for r in unit.of("plan_ended")] == [1]
+    assert [r.body["id"] for r in unit.records_of("plan_ended")] == [1]
 
 
 def test_an_expression_error_ends_a_plan_with_a_record_that_its_reducer_sees() -> None:
@@ -295,7 +295,7 @@ def test_an_expression_error_ends_a_plan_with_a_record_that_its_reducer_sees() -
         small_manifest([plan([raise_event_step("t", "s", {"op": "get", "args": [ref("@plan.input"), "nothing"]})])])
     )
     unit.poke("ask:x")
-    assert unit.of("plan_ended")[0].body["code"] == "plan_failed"
+    assert unit.records_of("plan_ended")[0].body["code"] == "plan_failed"
     assert unit.log == ["asked", "plan failed:1:plan_failed"]
 
 

@@ -36,7 +36,7 @@ def room_with_call(tool: str = BUMP, refused: str | None = None, *, budgets: Bud
 
 def only_intent(unit: Kernel) -> tuple[OpenIntent, dict[str, Any]]:
     """Its one intent, and the decision that its record has."""
-    [intent], [record] = unit.intents, unit.of("intent")
+    [intent], [record] = unit.intents, unit.records_of("intent")
     return intent, record.body["admitted"]
 
 
@@ -45,7 +45,7 @@ def test_a_call_that_the_rules_deny_is_an_intent_that_is_answered_and_never_aske
     intent, decision = only_intent(unit)
     assert (decision["by"], decision["verdict"], decision["code"]) == ("tool_policy", "deny", "policy_denied")
     assert intent.refused == {"code": "policy_denied", "message": decision["message"]}
-    assert (unit.last.intents, unit.last.asks, unit.of("decision")) == ((intent,), (), [])
+    assert (unit.last.intents, unit.last.asks, unit.records_of("decision")) == ((intent,), (), [])
     unit.receipt(intent, failed("policy_denied", "No."))
     assert unit.log == ["asked", "policy_denied:No."]
 
@@ -70,7 +70,7 @@ def test_a_refusal_that_the_rules_give_too_is_recorded_as_theirs() -> None:
 
 def test_a_refusal_with_a_code_that_is_not_a_closed_one_is_a_denial() -> None:
     unit = room_with_call(BUMP, "because")
-    [decision] = unit.of("decision")
+    [decision] = unit.records_of("decision")
     message = "refused: is one of the closed error codes"
     assert (decision.body["by"], decision.body["code"]) == ("schema", "effect_params_invalid")
     assert (decision.body["message"], unit.log) == (message, ["asked", f"effect_params_invalid:{message}"])
@@ -88,10 +88,10 @@ def test_a_refused_call_takes_nothing_of_a_budget_and_is_told_nothing_of_it() ->
     unit = room_with_call("other", budgets=budgets)
     intent, _ = only_intent(unit)
     assert intent.left is None
-    assert "left" not in unit.of("intent")[0].body
+    assert "left" not in unit.records_of("intent")[0].body
     unit.receipt(intent, failed("policy_denied", "No."))
     assert (unit.state.used, unit.state.runs) == (None, {})
     kept = room_with_call(BUMP, budgets=budgets)
     intent, _ = only_intent(kept)
     assert intent.left == {"run": {"tool_calls": 0}, "unit": {"tool_calls": 0}}
-    assert kept.of("intent")[0].body["left"] == intent.left
+    assert kept.records_of("intent")[0].body["left"] == intent.left

@@ -117,12 +117,12 @@ def test_a_message_says_its_run_and_what_it_takes_along() -> None:
     world.tell(notes=[{"text": "nothing"}, {"text": "nothing", "budget": {"max_tool_calls": 2}}])
     [mine] = world.a.state.runs
     plain, lent = (sent.cause for _, sent in world.post)
-    first, second = (record.unit_seq for record in world.a.of("event")[1:])
+    first, second = (record.unit_seq for record in world.a.records_of("event")[1:])
     here = {"unit": str(A), "run": mine}
     assert plain == {**here, "seq": first, "index": 0, "budget": {"tool_calls": 0}}
     assert lent == {**here, "seq": second, "index": 1, "budget": {"tool_calls": 2}, "lent": True}
-    assert world.a.of("event")[2].body["budget"] == {"max_tool_calls": 2}
-    assert "budget" not in world.a.of("event")[1].body
+    assert world.a.records_of("event")[2].body["budget"] == {"max_tool_calls": 2}
+    assert "budget" not in world.a.records_of("event")[1].body
 
 
 def test_a_message_of_a_run_that_is_bounded_no_more_says_its_run_alone() -> None:
@@ -134,7 +134,7 @@ def test_a_message_of_a_run_that_is_bounded_no_more_says_its_run_alone() -> None
     cause = {"unit": str(B), "seq": 1, "index": 0, "back": mine}
     world.a.event(room_order(notes=[{"text": "nothing"}]), cause=cause)
     [sent] = world.a.last.outbox
-    assert sent.cause == {"unit": str(A), "seq": world.a.of("event")[-1].unit_seq, "index": 0, "run": mine}
+    assert sent.cause == {"unit": str(A), "seq": world.a.records_of("event")[-1].unit_seq, "index": 0, "run": mine}
 
 
 def test_a_run_settles_its_use_by_a_message_to_the_run_that_lent_the_budget() -> None:
@@ -145,9 +145,9 @@ def test_a_run_settles_its_use_by_a_message_to_the_run_that_lent_the_budget() ->
     [mine] = world.b.state.runs
     for intent in world.b.intents:
         world.answer(B, intent)
-    [settled] = world.b.of("settled")
+    [settled] = world.b.records_of("settled")
     used = Used(tool_calls=2)._asdict()
-    receipt = world.b.of("receipt")[-1]
+    receipt = world.b.records_of("receipt")[-1]
     assert settled.body == {"run": mine, "used": used}
     assert settled.cause == receipt.unit_seq
     [(_, sent)] = world.post
@@ -240,6 +240,6 @@ def test_a_share_is_held_against_the_dimensions_that_it_names() -> None:
 def test_a_run_that_would_lend_too_much_is_told_how_much_there_is(limit: int) -> None:
     world = run(max_tool_calls=limit)
     world.tell(notes=[{"text": "nothing", "budget": {"max_tool_calls": limit + 1}}])
-    [step, *_] = world.a.of("step")
+    [step, *_] = world.a.records_of("step")
     message = f"the events take {limit + 1} along, and {limit} of {limit} tool calls are left"
     assert step.body == {"error": {"code": "budget_exceeded", "message": message}}

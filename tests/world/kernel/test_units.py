@@ -80,7 +80,7 @@ def test_a_step_without_blobs_and_effects_returns_none_of_them() -> None:
     nothing = cast(Any, None)
     unit = Kernel(small_manifest([], lambda state, event, context: Step(set={"n": 1}, blobs=nothing, effects=nothing)))
     assert "error" not in unit.poke("x")[-1].body
-    assert unit.of("step")[0].refs == ()
+    assert unit.records_of("step")[0].refs == ()
 
 
 def test_an_ingress_that_is_replayed_is_the_very_record_of_it() -> None:
