@@ -45,5 +45,6 @@ def _path(path: str, methods: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _named(content: Mapping[str, Any]) -> str:
-    ref = content.get("schema", {}).get("$ref", "")
-    return f" `{ref.rpartition('/')[2]}`" if ref else ""
+    schema = content.get("schema", {})
+    name = schema["title"] if "properties" in schema else schema.get("$ref", "").rpartition("/")[2]
+    return f" `{name}`" if name else ""

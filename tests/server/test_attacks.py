@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -262,6 +262,51 @@ async def test_headers_that_are_too_large_end_the_connection_alone(served: Serve
             status = 400  # the server ended the connection before all was sent
         assert status == 400
     assert (await user.get("/api/info")).status_code == 200
+
+
+async def refused_on_a_connection(served: Served, first: bytes, more: bytes) -> bytes:
+    """The answer to `first` and then `more` again and again, until the server ends the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(served.base).port)
+    writer.write(first)
+    with suppress(ConnectionError):
+        while not reader.at_eof():
+            writer.write(more)
+            await writer.drain()
+            await asyncio.sleep(0)
+    writer.close()
+    with suppress(ConnectionError):
+        return await reader.read()
+    return b""
+
+
+async def test_a_head_that_never_ends_ends_the_connection(served: Served) -> None:
+    host = urlsplit(served.base).netloc.encode()
+    begun = b"GET /api/health HTTP/1.1\r\nhost: " + host + b"\r\n"
+    chunked = b"POST /api/blob HTTP/1.1\r\nhost: " + host + b"\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n"
+    piece = b"y" * 10_000
+    async with asyncio.timeout(60):
+        for first, more in (
+            (b"GET /", piece),
+            (begun + b"x: ", piece),
+            (begun, b"x: " + piece + b"\r\n"),
+            (chunked + b"0\r\nx: ", piece),
+            (chunked + b"0\r\n", b"x: " + piece + b"\r\n"),
+            (chunked + b"1;x=", piece),
+        ):
+            answer = await refused_on_a_connection(served, first, more)
+            assert answer == b"" or b" 400 " in answer.partition(b"\r\n")[0] or b" 401 " in answer
+    assert (await (await served.client()).get("/api/info")).status_code == 200
+
+
+async def test_a_header_that_follows_the_body_is_no_header(served: Served) -> None:
+    host = urlsplit(served.base).netloc
+    secret = (await served.world.tokens.add("user:x", ["user"])).secret
+    reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(served.base).port)
+    head = f"POST /api/chats HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    body = f"2\r\n{{}}\r\n0\r\nauthorization: Bearer {secret}\r\n\r\n"
+    writer.write(f"{head}transfer-encoding: chunked\r\n\r\n{body}".encode())
+    assert (await reader.read()).startswith(b"HTTP/1.1 401 ")
+    writer.close()
 
 
 async def test_a_body_that_never_ends_keeps_nobody_else_waiting(served: Served) -> None:

@@ -104,7 +104,7 @@ class Tokens:
         for change in changes:
             if change.added is not None:
                 self._known[change.added.digest] = change.added
-            else:
+            elif change.id is not None:
                 self._known = {digest: token for digest, token in self._known.items() if token.id != change.id}
             self._next = change.seq + 1
         return self._known

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 from fastapi import Depends, Request
-from fastapi.security import APIKeyCookie, HTTPBearer
 
 from demiurge.bootstrap import World
 from demiurge.bootstrap.tokens import Tokens
@@ -25,11 +24,11 @@ from demiurge.world.tokens import Token
 
 __all__ = [
     "CSRF_HEADER",
-    "SCHEMES",
     "CallerSession",
     "Callers",
     "CurrentSession",
     "CurrentWorld",
+    "callers_of",
     "cookie_name",
     "csrf_of",
 ]
@@ -123,19 +122,19 @@ def _digest(code: str) -> bytes:
     return hashlib.sha256(code.encode("utf-8", "replace")).digest()
 
 
-async def _session(request: Request) -> CallerSession:
+def callers_of(request: Request) -> Callers:
+    """Returns the callers of the server that a request came to."""
     callers: Callers = request.app.state.callers
-    return await callers.session(request)
+    return callers
 
 
-async def _world(session: Annotated[CallerSession, Depends(_session)]) -> World:
-    return session.world
+async def _session(request: Request) -> CallerSession:
+    return await callers_of(request).session(request)
 
 
-_BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="A token of `demiurge tokens add`.")
-_COOKIE = APIKeyCookie(name="demiurge_7777", auto_error=False, scheme_name="cookie", description="Set by a login.")
+async def _world(request: Request) -> World:
+    return (await callers_of(request).session(request)).world
+
 
 CurrentSession = Annotated[CallerSession, Depends(_session)]
 CurrentWorld = Annotated[World, Depends(_world)]
-SCHEMES: Final = [Depends(_BEARER), Depends(_COOKIE)]
-"""For OpenAPI alone: `Callers.session` reads the header and the cookie itself."""

@@ -7,10 +7,11 @@ Plain ASGI, so that streams pass through unbuffered.
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from demiurge.server.errors import Refused, error_response
@@ -29,21 +30,23 @@ POLICY: Final = (
     "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
-HEADERS: Final = {
-    "content-security-policy": POLICY,
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-}
+HEADERS: Final = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+)
+API_HEADERS: Final = (*HEADERS, (b"cache-control", b"no-store"))
+"""The headers of every answer, but for those that the answer has itself."""
 
 
 class Guard:
     """Refuses a request for another host (400), a write from another site (403) and a body that is too large (413)."""
 
     def __init__(self, app: ASGIApp, options: ServeOptions) -> None:
-        self._app, self._options = app, options
+        self._app, self._hosts, self._max_body = app, options.hosts, options.max_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -56,11 +59,9 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-                if scope["path"].startswith("/api/"):
-                    headers.setdefault("cache-control", "no-store")
+                own = dict(message["headers"])
+                always = API_HEADERS if scope["path"].startswith("/api/") else HEADERS
+                message["headers"] += [header for header in always if header[0] not in own]
             await send(message)
 
         try:
@@ -72,14 +73,15 @@ class Guard:
             answer = error_response(refused.status_code, refused.code, refused.message)
             await answer(scope, receive, send_guarded)
         finally:
-            took_ms = (_CLOCK.monotonic_ns() - began_ns) / 1e6
-            actor = scope.get("state", {}).get("actor", "-")
-            path = quote(scope["path"])  # without the query, which can hold the code of a login
-            LOG.info("%s %s %d %.1f ms %s", scope["method"], path, status, took_ms, actor)
+            if LOG.isEnabledFor(logging.INFO):
+                took_ms = (_CLOCK.monotonic_ns() - began_ns) / 1e6
+                actor = scope.get("state", {}).get("actor", "-")
+                path = quote(scope["path"])  # without the query, which can hold the code of a login
+                LOG.info("%s %s %d %.1f ms %s", scope["method"], path, status, took_ms, actor)
 
     def _check(self, method: str, headers: Headers) -> None:
         host = headers.get("host", "")
-        if _name(f"//{host}") not in self._options.hosts:
+        if _name(f"//{host}") not in self._hosts:
             raise Refused(400, "bad_host", "This server does not answer under that host name; see --name.")
         origin = headers.get("origin")
         if origin is not None and method not in SAFE_METHODS and urlsplit(origin).netloc.lower() != host.lower():
@@ -87,7 +89,7 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal():
             raise Refused(400, "bad_length", "Content-Length is no number.")
-        if int(length) > self._options.max_body:
+        if int(length) > self._max_body:
             raise self._too_large()
 
     def _limited(self, receive: Receive) -> Receive:
@@ -98,16 +100,17 @@ class Guard:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self._options.max_body:
+            if seen > self._max_body:
                 raise self._too_large()
             return message
 
         return receive_limited
 
     def _too_large(self) -> Refused:
-        return Refused(413, "too_large", f"A request body takes at most {self._options.max_body} bytes.")
+        return Refused(413, "too_large", f"A request body takes at most {self._max_body} bytes.")
 
 
+@lru_cache(64)
 def _name(address: str) -> str:
     try:
         return urlsplit(address).hostname or ""

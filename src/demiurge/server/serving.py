@@ -9,6 +9,7 @@ from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from demiurge.server.callers import Callers
 from demiurge.server.options import ServeOptions
@@ -17,6 +18,43 @@ __all__ = ["DRAIN_S", "WorldServer"]
 
 DRAIN_S: Final = 10
 """How long a shutdown waits for requests that run, in seconds."""
+
+
+MAX_HEAD: Final = 64 * 1024
+"""How much of a request may come without a part of its body, in bytes: its head, or what follows the body."""
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """uvicorn's faster parser, which alone would keep a head of any size in memory."""
+
+    _without_body, _in_body = 0, False
+
+    def data_received(self, data: bytes) -> None:
+        """Ends the connection of a client whose head grows beyond `MAX_HEAD`."""
+        self._without_body += len(data)
+        super().data_received(data)
+        if self._without_body > MAX_HEAD and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
+
+    def on_message_begin(self) -> None:
+        """Begins a request."""
+        self._without_body, self._in_body = 0, False
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Takes a header; one that follows the body is left out, since the request has been answered by its head."""
+        if not self._in_body:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begins the body."""
+        super().on_headers_complete()
+        self._in_body = True
+
+    def on_body(self, body: bytes) -> None:
+        """Takes a part of the body."""
+        self._without_body = 0
+        super().on_body(body)
 
 
 class WorldServer(uvicorn.Server):
@@ -35,6 +73,7 @@ class WorldServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
+                http=BoundedHttp,
                 access_log=False,
                 log_config=None,
                 proxy_headers=False,

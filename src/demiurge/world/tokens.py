@@ -52,10 +52,11 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TokenChange:
-    """One record of the unit, number `seq`: a token was added, or (`added` is None) the one with this id revoked."""
+    """One record of the unit, number `seq`: a token was added, or (`added` is None) the one with this id revoked; `id`
+    is None for a record of something else."""
 
     seq: int
-    id: str
+    id: str | None
     added: Token | None
 
 
@@ -70,10 +71,9 @@ def token_changes(store: Store, from_seq: int = 0) -> Iterator[TokenChange]:
     if head is None or head.next_seq <= from_seq:
         return
     for row in store.read(str(TOKENS), from_seq):
-        if row.kind in (ADDED, REVOKED):
-            record = decode_row(row)
-            added = _token(record, record.body) if row.kind == ADDED else None
-            yield TokenChange(record.unit_seq, record.body["id"], added)
+        record = decode_row(row)
+        added = _token(record, record.body) if row.kind == ADDED else None
+        yield TokenChange(record.unit_seq, record.body["id"] if row.kind in (ADDED, REVOKED) else None, added)
 
 
 def _token(record: Record, body: Mapping[str, Any]) -> Token:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Path
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from demiurge.bootstrap.event_outcome import event_outcome
-from demiurge.server.callers import CurrentWorld
-from demiurge.server.errors import responses
-from demiurge.server.strict_json import StrictJsonRoute
+from demiurge.server.callers import CurrentWorld, callers_of
+from demiurge.server.errors import Refused, responses
+from demiurge.server.strict_json import PlainRoute, StrictJsonRoute, read_json
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/events", tags=["events"], route_class=StrictJsonRoute)
+
+MAX_KEY = 200
+"""The longest idempotency key, in characters."""
 
 
 class NewEvent(BaseModel):
@@ -43,16 +47,37 @@ class EventOutcome(AcceptedEvent):
     message: str | None
 
 
-@router.post("", status_code=202, responses=responses(400, 401, 403, 404, 409, 413, 422, 503))
-async def submit(
-    world: CurrentWorld,
-    event: NewEvent,
-    idempotency_key: Annotated[str | None, Header(max_length=200, min_length=1)] = None,
-) -> AcceptedEvent:
+async def submit(request: Request) -> Response:
     """Takes an event in. It is durable when the answer comes; what it leads to goes on after that. A second event with
     the same `Idempotency-Key` is answered with the first."""
-    accepted = await world.submit(event.schema_, event.value, event.key, idempotency_key)
-    return AcceptedEvent(**accepted._asdict())
+    world = (await callers_of(request).session(request)).world
+    event = await read_json(request, NewEvent)
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 0 < len(key) <= MAX_KEY:
+        raise Refused(422, "validation", f"header.idempotency-key: has 1 to {MAX_KEY} characters")
+    accepted = await world.submit(event.schema_, event.value, event.key, key)
+    return JSONResponse(accepted._asdict(), 202)
+
+
+router.add_api_route(
+    "",
+    submit,
+    methods=["POST"],
+    status_code=202,
+    route_class_override=PlainRoute,
+    response_model=AcceptedEvent,
+    responses=responses(400, 401, 403, 404, 409, 413, 422, 503),
+    openapi_extra={
+        "requestBody": {"required": True, "content": {"application/json": {"schema": NewEvent.model_json_schema()}}},
+        "parameters": [
+            {
+                "name": "idempotency-key",
+                "in": "header",
+                "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY},
+            }
+        ],
+    },
+)
 
 
 @router.get("/{unit:path}/{seq}", responses=responses(401, 403, 404, 422, 503))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from demiurge.server.callers import SCHEMES, Callers, CurrentSession, cookie_name, csrf_of
+from demiurge.server.callers import CurrentSession, callers_of, cookie_name, csrf_of
 from demiurge.server.errors import responses
 from demiurge.server.options import ServeOptions
 from demiurge.server.strict_json import StrictJsonRoute
@@ -20,6 +20,9 @@ router = APIRouter(prefix="/api", tags=["session"], route_class=StrictJsonRoute)
 pages = APIRouter(include_in_schema=False)
 
 COOKIE_S = 30 * 24 * 3600
+VERSION: Final = version("demiurge-runtime")
+OPEN: Final[dict[str, Any]] = {"security": []}
+"""The entry of OpenAPI of a path that needs no token."""
 
 
 class Health(BaseModel):
@@ -49,13 +52,13 @@ class CallerView(BaseModel):
     csrf: str
 
 
-@router.get("/health")
+@router.get("/health", openapi_extra=OPEN)
 async def health() -> Health:
     """Says that the server answers. Needs no token."""
-    return Health(version=version("demiurge-runtime"))
+    return Health(version=VERSION)
 
 
-@router.get("/session", responses=responses(401), dependencies=SCHEMES)
+@router.get("/session", responses=responses(401))
 async def session(current: CurrentSession) -> CallerView:
     """Returns who the caller is."""
     caller = current.token.caller
@@ -70,32 +73,32 @@ async def session(current: CurrentSession) -> CallerView:
     )
 
 
-@router.get("/openapi.json", responses=responses(401), dependencies=SCHEMES)
+@router.get("/openapi.json", responses=responses(401))
 async def openapi(request: Request, _current: CurrentSession) -> dict[str, Any]:
     """Returns the description of this API in OpenAPI."""
     app: FastAPI = request.app
     return app.openapi()
 
 
-@router.post("/login", status_code=204, responses=responses(400, 401, 422, 429))
+@router.post("/login", status_code=204, responses=responses(400, 401, 422, 429), openapi_extra=OPEN)
 async def login(request: Request, response: Response, given: Login) -> None:
     """Gives a browser the cookie of a session, for the code of a login link or a token."""
-    secret = await _callers(request).login(_address(request), code=given.code, token=given.token)
+    secret = await callers_of(request).login(_address(request), code=given.code, token=given.token)
     _set_cookie(request, response, secret)
 
 
-@router.post("/logout", status_code=204, responses=responses(401, 403), dependencies=SCHEMES)
+@router.post("/logout", status_code=204, responses=responses(401, 403))
 async def logout(request: Request, response: Response, current: CurrentSession) -> None:
     """Ends the session of a browser. A token that was made by `demiurge tokens add` stays good elsewhere."""
     if current.token.is_session:
-        await _callers(request).tokens.revoke(current.token.id)
+        await callers_of(request).tokens.revoke(current.token.id)
     response.delete_cookie(cookie_name(_options(request)), path="/")
 
 
 @pages.get("/login")
 async def follow_link(request: Request, code: Annotated[str, Query(max_length=200)]) -> RedirectResponse:
     """The login link that `demiurge serve` prints."""
-    secret = await _callers(request).login(_address(request), code=code, token=None)
+    secret = await callers_of(request).login(_address(request), code=code, token=None)
     answer = RedirectResponse("/", 303)
     _set_cookie(request, answer, secret)
     return answer
@@ -106,11 +109,6 @@ def _set_cookie(request: Request, response: Response, secret: str) -> None:
     response.set_cookie(
         cookie_name(options), secret, max_age=COOKIE_S, path="/", secure=options.tls, httponly=True, samesite="strict"
     )
-
-
-def _callers(request: Request) -> Callers:
-    callers: Callers = request.app.state.callers
-    return callers
 
 
 def _options(request: Request) -> ServeOptions:

@@ -1,0 +1,10 @@
+"""`python -m bench.http` runs these benchmarks alone."""
+
+from __future__ import annotations
+
+from bench.http import posting
+
+if __name__ == "__main__":
+    for part in (posting,):
+        for what, figure, ratio in part.run():
+            print(f"{what:<70} {figure:>18}  {ratio:>6}", flush=True)

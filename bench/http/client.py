@@ -1,0 +1,56 @@
+"""A connection that posts events, as thin as a client can be: the figures are to be those of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import TracebackType
+from typing import Self
+
+from bench.http.server import Server
+
+__all__ = ["Connection", "chat_created"]
+
+SCHEMA = "demiurge/ChatCreated@1"
+
+
+def chat_created(chat: str, number: int) -> dict[str, object]:
+    """The value of an event that names a chat."""
+    return {"chat_id": chat, "title": f"Chat {number}", "created_at_ms": number}
+
+
+class Connection:
+    """One connection that is kept open, as an async context manager."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._head = f"Host: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\n"
+
+    async def __aenter__(self) -> Self:
+        self.reader, self._writer = await asyncio.open_connection("127.0.0.1", self._server.port)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.close()
+
+    async def post(self, chat: str, number: int) -> None:
+        """Posts an event; durable on return."""
+        body = json.dumps({"schema": SCHEMA, "value": chat_created(chat, number)})
+        self._writer.write(
+            f"POST /api/events HTTP/1.1\r\n{self._head}Content-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+        )
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+        answer = await self.reader.readexactly(length)
+        if not head.startswith(b"HTTP/1.1 202"):
+            raise SystemExit(f"{head.decode()}{answer.decode()}")
+
+    async def get(self, path: str) -> None:
+        """Asks for a stream; the caller reads it."""
+        self._writer.write(f"GET {path} HTTP/1.1\r\n{self._head}\r\n".encode())
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise SystemExit(head.decode())
