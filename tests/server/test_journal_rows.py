@@ -38,6 +38,14 @@ async def test_rows_say_what_the_records_are_without_their_bodies(served: Served
     assert rows[0]["says"] == "demiurge/ChatEvent@1 ChatCreated"
 
 
+async def test_a_search_before_a_place_that_the_journal_does_not_reach_begins_at_its_end(served: Served) -> None:
+    user = await served.client()
+    async with asyncio.timeout(60):
+        assert await search(user, before=2**53) == await search(user)
+        unit = "sys/World@1/tokens"
+        assert await search(user, before=2**53, unit=unit) == await search(user, unit=unit)
+
+
 async def test_one_search_finds_what_failed_or_waits(served: Served) -> None:
     await ask_for_order(served)
     user = await served.client()

@@ -119,7 +119,8 @@ async def search(
 ) -> FoundRows:
     """Finds records, newest first. A search looks at some thousand records at a time; it goes on with `before`."""
     query = RowQuery(text, unit, kind, attention, calls)
-    end = await _end(world, unit) if before is None else before
+    end = await _end(world, unit)
+    end = end if before is None else min(before, end)  # no record has a later position
     found = await asyncio.to_thread(search_rows, world.backend, query, end, limit)
     return FoundRows(rows=found.rows, before=found.before, looked_at=found.looked_at)
 
