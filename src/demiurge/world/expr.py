@@ -152,14 +152,7 @@ def _get(container: Any, key: Any) -> Any:
 
 
 def _map(entries: Any, env: Environment) -> dict[Any, Any]:
-    return {_map_key(_value(entry["key"], env)): _value(entry["value"], env) for entry in entries}
-
-
-def _map_key(key: Any) -> str | int | bytes:
-    """Returns a key that a record can hold. Python takes others, and takes `True` for 1."""
-    if isinstance(key, str | int | bytes) and not isinstance(key, bool):
-        return key
-    raise ExpressionError(f"a map key is text, a whole number or bytes, not {type(key).__name__}")
+    return {_value(entry["key"], env): _value(entry["value"], env) for entry in entries}
 
 
 def _set(parts: Any, env: Environment) -> list[Any]:
