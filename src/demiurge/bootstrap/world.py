@@ -235,8 +235,6 @@ class World:
         Conflict (`owned`: another process runs the world with other tools); then nothing has changed."""
         return await self.opening.source.refresh(self.backend)
 
-    # -- events and state ---------------------------------------------------------------------------------------------
-
     async def submit(
         self, schema: str, value: Any, key: str | None = None, idempotency_key: str | None = None
     ) -> Accepted:
@@ -252,8 +250,7 @@ class World:
         await settle(self.backend, str(unit) if unit is not None else None, on_frame)
 
     def watch(self, unit: str | Unit | None = None, after: Iterable[Shown] = ()) -> Frames:
-        """Yields what effects show while they run, in a unit or in all: `{unit, intent, attempt, offset, end, type,
-        ...}`.
+        """Yields what effects show while they run, in a unit or in all: `{unit, intent, attempt, offset, type, ...}`.
 
         First come the frames that running effects have shown so far, then new ones, without gap or duplicate, also when
         the process that owns the world ends and another takes over. Types are those of `tools.events` and: `began`
@@ -267,8 +264,7 @@ class World:
     async def state(
         self, module: str, key: str | None = None, at: int | None = None, *, only: Only = "all"
     ) -> Mapping[str, Any] | None:
-        """Returns a cell as JSON-ready data, None if there is none; with `at` as it was at that position of the
-        journal.
+        """Returns a cell as JSON-ready data, None if there is none; with `at` as it was at that journal position.
 
         `only` names the part to read, and the cost is that of the part: `only={"title": "all", "messages": (-2, None)}`
         is the title and the last two messages; `"length"` in place of a range is how many there are. Raises NotFound
@@ -339,8 +335,9 @@ class World:
 
     async def approvals(self, unit: Unit | None = None) -> list[dict[str, Any]]:
         """Returns the calls that wait for a person, in `unit` or anywhere: `{id, unit, tool, tool_call_id,
-        arguments_json, damaged, expires_ns, ...}`. `arguments_json` are the exact arguments. `damaged` is None, or says
-        what can't be read; then `arguments_json` may be None, and `id` too if a whole unit can't be read."""
+        arguments_json, damaged, asks, expires_ns, ...}`. `arguments_json` are the exact arguments. `damaged` is None,
+        or says what can't be read; then `arguments_json` may be None, and `id` too if a whole unit can't be read.
+        `asks` is None, or for a question `{question, choices, allow_other}`."""
         return await self.backend.read.approvals(str(unit) if unit is not None else None)
 
     async def decide(
@@ -350,6 +347,10 @@ class World:
         these arguments. Raises NotFound, InvalidValue, Conflict (`decided`: `details`)."""
         await self.backend.run.decide(approval_id, approve, reason, arguments_json)
 
+    async def answer(self, approval_id: str, text: str) -> None:
+        """Answers a question that waits. Raises as `decide`; InvalidValue (`bad_answer`), UsageError."""
+        await self.backend.run.answer(approval_id, text)
+
     async def doubts(self, *, settled: bool = False) -> list[dict[str, Any]]:
         """Returns the effects of unknown outcome, oldest first: `{id, unit, kind, tool, tool_call_id,
         arguments_json, code, message, actor, at_ns, ledger, equal, settled}`.
@@ -358,8 +359,7 @@ class World:
         `equal` names the doubts that are settled with this one. With `settled` also those that a person has settled:
         `settled` is then `{done, reason, by, at_ns, result_ref}`. An entry of the ledger that no record accounts for
         has no `unit`. An effect that a process began, and that was not ended when the process was killed, has the code
-        `begun` until its unit goes on. Raises Damaged, Unavailable.
-        """
+        `begun` until its unit goes on. Raises Damaged, Unavailable."""
         return await self.backend.read.doubts(settled)
 
     async def settle_doubt(self, doubt_id: str, *, done: bool, reason: str, result: Any = None) -> dict[str, Any]:

@@ -21,6 +21,7 @@ __all__ = [
     "HttpAccess",
     "HttpAnswer",
     "Introspection",
+    "People",
     "SecretName",
     "Timer",
     "VaultAccess",
@@ -153,6 +154,14 @@ class AuthCapability(Protocol):
 
     def get_auth_headers(self) -> dict[str, str]:
         """Returns the headers that authenticate a request, such as `{"Authorization": "Bearer ..."}`."""
+
+
+class People(Protocol):
+    """The people who may be asked a question. In a world the answer is in the journal before a handler gets it."""
+
+    async def ask(self, question: str, choices: Sequence[str], *, allow_other: bool) -> str:
+        """Returns what a person answered. Without `allow_other` only one of the choices is an answer."""
+        ...
 
 
 class Introspection(Protocol):

@@ -15,6 +15,7 @@ from hashlib import sha256
 from demiurge.errors import InvalidValue
 
 __all__ = [
+    "ASK_USER",
     "MAX_CALL_ID_BYTES",
     "RESERVED_PREFIXES",
     "UNNAMED",
@@ -27,6 +28,9 @@ __all__ = [
 ]
 
 RESERVED_PREFIXES = ("core", "introspect", "mcp", "workspace")
+
+ASK_USER = "core__ask_user"
+"""The tool by which a model asks a person a question. Only a person answers its calls."""
 
 UNNAMED = "?"
 """Stands for text that is not a tool id. No policy can list it, so a call for it is always denied."""

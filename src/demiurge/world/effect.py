@@ -27,6 +27,7 @@ from demiurge.world.unit import Unit
 
 __all__ = [
     "Adapter",
+    "Answering",
     "CellReading",
     "Claiming",
     "Deferring",
@@ -229,6 +230,16 @@ class Refusing(Protocol):
 
     async def refuse(self, call: EffectCall, code: str, message: str) -> Result:
         """Returns the answer to an intent that was refused with `code`. Touches nothing outside."""
+        ...
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """An adapter that words a person's answer to a question as the result of the call that asked it."""
+
+    async def answer(self, call: EffectCall) -> Result:
+        """Returns the result of a question that a person answered (`OpenIntent.answer_ref`). Touches nothing
+        outside."""
         ...
 
 

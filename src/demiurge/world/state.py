@@ -32,7 +32,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class OpenIntent:
-    """An intent without a receipt. `approval` is the open request for a person's decision, if the intent awaits one.
+    """An intent without a receipt. `approval` is the request for a person's decision, if the intent awaits or awaited
+    one, and `approved` the decision that lets it go on, or the answer to a question.
 
     `refused` holds the closed code and the message if the effect must not run; its adapter then only answers it.
     `origin` is `{"kind": "plan", "name", "id"}`, `{"kind": "tool", "name", "parent", "ordinal"}` or `{"kind":
@@ -61,6 +62,16 @@ class OpenIntent:
     @property
     def awaits_approval(self) -> bool:
         return self.approval is not None and self.approved is None and self.refused is None
+
+    @property
+    def is_question(self) -> bool:
+        """True for a call that asks a person for an answer, not for an approval. A question never expires."""
+        return self.approval is not None and self.approval["expires_ns"] is None
+
+    @property
+    def answer_ref(self) -> Ref | None:
+        """The blob of a person's answer to a question; None while there is none."""
+        return self.approved.get("answer_ref") if self.approved is not None else None
 
     @property
     def may_run(self) -> bool:

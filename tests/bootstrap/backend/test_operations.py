@@ -30,6 +30,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "run.watch": (None,),
     "run.settling": (None,),
     "run.decide": ("00", True, ""),
+    "run.answer": ("00", "Rome"),
     "run.allow": ("00", None, 1, 1.0, ""),
     "run.forget_rule": ("r",),
     "run.settle_doubt": ("00", True, "why", None),

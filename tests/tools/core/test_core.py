@@ -10,6 +10,7 @@ from demiurge.tools import CORE_TOOLS, PromptValidationError, Tool, ToolEffect
 from demiurge.tools.core.time import CurrentTime, GetCurrentTime, get_current_time
 
 ARGUMENTS = {
+    "core__ask_user": {"question", "choices", "allow_other"},
     "core__get_current_time": {"timezone"},
     "introspect__manifest": set(),
     "introspect__module": {"name"},

@@ -11,9 +11,9 @@ from demiurge.errors import InvalidValue
 from demiurge.values import canonical_json
 from demiurge.world.authority.standing_rule import check_pattern, exactly, matches, rule_id
 
-QUESTION = {"tool": "t", "spec_hash": "s", "actor": "a", "rule_digest": "r"}
+QUESTION = {"tool": "t", "spec_hash": "s", "actor": "a", "rule_digest": "r", "expires_ns": 100}
 RULE: Mapping[str, Any] = {
-    "bound": QUESTION,
+    "bound": {"tool": "t", "spec_hash": "s", "actor": "a", "rule_digest": "r"},
     "pattern": '{"path":{"like":"notes/*.txt"},"n":{"equals":1},"text":{"any":true}}',
     "expires_ns": 100,
     "left": 1,
@@ -82,3 +82,7 @@ def test_an_invalid_argument_pattern_is_refused(pattern: str) -> None:
 def test_other_terms_another_unit_or_another_world_give_another_id() -> None:
     terms = (("w", "u", 1), ("w", "u", 2), ("w", "v", 1), ("x", "u", 1))
     assert len({rule_id(world, unit, {"n": n}) for world, unit, n in terms}) == 4
+
+
+def test_no_rule_matches_a_question_to_a_person() -> None:
+    assert matches(RULE, {**QUESTION, "expires_ns": None}, call(GOOD), 99) is False

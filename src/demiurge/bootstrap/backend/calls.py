@@ -94,6 +94,11 @@ class RunCalls(Protocol):
         ...
 
     @needs("approver")
+    async def answer(self, approval_id: str, text: str) -> None:
+        """Answers a question of `core__ask_user` that waits; the text becomes the result of its call."""
+        ...
+
+    @needs("approver")
     async def allow(
         self, approval_id: str, pattern_json: str | None, count: int, lasts_s: float, reason: str
     ) -> dict[str, Any]:
@@ -151,7 +156,7 @@ class ReadCalls(Protocol):
     @needs("agent", "approver")
     async def approvals(self, of: str | None = None) -> list[dict[str, Any]]:
         """Calls that wait for a person, of one unit or all: `{id, unit, tool, tool_call_id, arguments_json, damaged,
-        withheld, expires_ns, ...}`; `damaged` is None, or says what of a call can't be read (`waiting_calls`);
+        withheld, expires_ns, asks, ...}`; `damaged` is None, or says what of a call can't be read (`waiting_calls`);
         `withheld` is true of a call that the caller may not decide, whose arguments are left out."""
         ...
 

@@ -125,7 +125,7 @@ _PAYLOADS: Final[Mapping[str, Fields]] = {
 
 _BODIES: Final[Mapping[str, Fields]] = {
     "decision": _named("intent", "kind", "verdict", "by", "rule", "code", origin=_ORIGIN),
-    "approval": _named("intent", "verdict", "by", "call_ref"),
+    "approval": _named("intent", "verdict", "by", "call_ref", "answer_ref"),
     "approval_rule": _named("expires_ns", "count", "by", bound=_named("tool", "spec_hash", "actor", "rule_digest")),
     "approval_rule_ended": _named("id", "by"),
     "capability_request": _named("parent", "ordinal", "kind"),

@@ -9,6 +9,7 @@ from typing import Any
 from demiurge.bootstrap.backend import standing_rules, world_connections
 from demiurge.bootstrap.backend.calls import Frames, Shown
 from demiurge.bootstrap.backend.changed_call import changed_call
+from demiurge.bootstrap.backend.given_answer import given_answer
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.waiting_calls import require_readable
 from demiurge.errors import Conflict, NotFound, UsageError
@@ -61,10 +62,7 @@ class Running:
             raise UsageError("A decision is true or false, and its reason is text.", code="bad_decision")
         if arguments_json is not None and not approve:
             raise UsageError("A rejected call runs with no arguments: leave them out.", code="bad_decision")
-        try:
-            intent = bytes.fromhex(approval_id)
-        except ValueError:
-            raise NotFound(f"There is no request for approval {approval_id!r}.") from None
+        intent = _intent_id(approval_id)
         host, owner = await self._owner.host(), self._owner
         asked = require_readable(host, owner.store, intent, owner.clock.now_ns(), approve=approve)
         host.decisions.require_approver(intent, self._caller)
@@ -75,6 +73,15 @@ class Running:
                 asked = edited(host.manifest, asked, call_ref, changed)
             await self._note_approved(asked)
         await host.decide(intent, approve=approve, reason=reason, caller=self._caller, call_ref=call_ref)
+
+    async def answer(self, approval_id: str, text: str) -> None:
+        if not isinstance(text, str):
+            raise UsageError("An answer is a text.", code="bad_decision")
+        intent = _intent_id(approval_id)
+        host, owner = await self._owner.host(), self._owner
+        require_readable(host, owner.store, intent, owner.clock.now_ns(), approve=True)
+        host.decisions.require_approver(intent, self._caller)
+        await host.answer(intent, await host.put_blob(given_answer(host, intent, text)), self._caller)
 
     async def _note_approved(self, asked: OpenIntent | None) -> None:
         """Notes the approval for this user before it is journaled; also when it is given once more by who was not told
@@ -116,6 +123,13 @@ class Running:
         if not force and ref in store.erasures() and not store.has_blob(ref):
             raise Conflict(f"Blob {ref} was erased: with --force it is there again.", code="erased")
         return store.put_blob(data)
+
+
+def _intent_id(approval_id: str) -> bytes:
+    try:
+        return bytes.fromhex(approval_id)
+    except ValueError:
+        raise NotFound(f"There is no request for approval {approval_id!r}.") from None
 
 
 def _unit(name: str | None) -> Unit | None:

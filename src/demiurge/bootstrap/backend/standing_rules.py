@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from demiurge.apps.demiurge import CALLS, CHAT
 from demiurge.bootstrap.backend.owner import Owner
-from demiurge.errors import Conflict, InvalidValue, NotFound
+from demiurge.errors import Conflict, InvalidValue, NotFound, UsageError
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.clock import SystemEntropy
@@ -40,6 +40,9 @@ async def allow(
     unit, asked = _waiting(host, approval_id)
     host.decisions.require_approver(asked.id, caller)
     assert asked.approval is not None
+    if asked.is_question:
+        why = "No rule can answer a question in a person's place: `demiurge approvals answer` takes an answer."
+        raise UsageError(why, code="answer_needed")
     if not 1 <= count <= MAX_CALLS:
         raise InvalidValue(f"a rule allows 1 to {MAX_CALLS} calls", path="count")
     if not 0 < lasts_s * _SECOND <= MAX_LIFETIME_NS:

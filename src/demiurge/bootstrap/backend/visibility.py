@@ -136,7 +136,11 @@ class Visibility:
         true."""
         approvers = tuple(tuple(roles) for roles in call.get("approvers", ()))
         is_shown = self.sees_records or may_decide(self._caller.roles, approvers)
-        return {**call, "withheld": False} if is_shown else {**call, "arguments_json": None, "withheld": True}
+        return (
+            {**call, "withheld": False}
+            if is_shown
+            else {**call, "arguments_json": None, "asks": None, "withheld": True}
+        )
 
     def standing_rule(self, rule: Mapping[str, Any]) -> dict[str, Any]:
         """A standing rule. Its pattern, which may hold arguments, is None for a caller who neither sees records nor

@@ -12,6 +12,9 @@ from typing import Any
 from demiurge.errors import Damaged, DemiurgeError
 from demiurge.stores.errors import with_backup_advice
 from demiurge.stores.protocol import Store
+from demiurge.tools.core.ask_user import read_question
+from demiurge.tools.errors import ToolValidationError
+from demiurge.tools.ids import ASK_USER
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref
 from demiurge.world.host import Host
@@ -24,8 +27,9 @@ __all__ = ["require_readable", "waiting_calls"]
 
 
 def waiting_calls(host: Host, store: Store, of: Unit | None, now_ns: int) -> list[dict[str, Any]]:
-    """Returns the calls that wait in the unit `of`, or in all: `{id, unit, arguments_json, damaged, tool, expires_ns,
-    ...}`.
+    """Returns the calls that wait in the unit `of`, or in all: `{id, unit, arguments_json, damaged, asks, tool,
+    expires_ns, ...}`. A question has `asks`, `{question, choices, allow_other}`, and no `expires_ns`; for a call that
+    waits for an approval, `asks` is None.
 
     `damaged` is None, or a sentence that says what can't be read: the arguments (then `arguments_json` is None), the
     unit around the call, or, where `id` is None, records that may hold more calls."""
@@ -53,29 +57,44 @@ def require_readable(host: Host, store: Store, intent: bytes, now_ns: int, *, ap
 
 def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> Iterator[dict[str, Any]]:
     """Yields the calls that wait by the records of a unit that can't be computed. What a fork took over waits in the
-    world that it came from."""
+    world that it came from, unless it is a question."""
     known = origins(store)
     first = known[-1].until if known else -1
     waiting: dict[bytes, Mapping[str, Any]] = {}
     failed: DemiurgeError | None = None
     try:
         for record in map(decode_row, store.read(str(unit), 0)):
-            if record.kind == "intent" and _asks(record.body) and (record.position or 0) > first:
+            if (
+                record.kind == "intent"
+                and _asks(record.body)
+                and (_stays(record.body) or (record.position or 0) > first)
+            ):
                 waiting[record.body["id"]] = record.body
             elif record.kind in ("approval", "decision", "receipt"):
                 waiting.pop(record.body["intent"], None)
     except DemiurgeError as error:
         failed = error
     for body in waiting.values():
-        if body["approval"]["expires_ns"] > now_ns:
+        if _stays(body) or body["approval"]["expires_ns"] > now_ns:
             yield _call(store, str(unit), body["id"], body["params"], body["approval"], problem)
     if failed is not None:
-        yield {"id": None, "unit": str(unit), "arguments_json": None, "damaged": with_backup_advice(failed)}
+        yield {
+            "id": None,
+            "unit": str(unit),
+            "arguments_json": None,
+            "damaged": with_backup_advice(failed),
+            "asks": None,
+        }
 
 
 def _asks(intent: Mapping[str, Any]) -> bool:
     """Returns whether an intent waited for a person when it was recorded."""
     return "approval" in intent and "approved" not in intent
+
+
+def _stays(intent: Mapping[str, Any]) -> bool:
+    """Returns whether an intent is a question: it never expires, and a fork does not end it."""
+    return intent["approval"]["expires_ns"] is None
 
 
 def _call(
@@ -91,5 +110,18 @@ def _call(
         arguments = canonical_json.parse_object(store.get_blob(Ref(params["call_ref"])))["arguments_json"]
     except DemiurgeError as error:
         problem = error
+    call = {"id": intent.hex(), "unit": unit, "arguments_json": arguments, **(approval or {})}
     damaged = None if problem is None else with_backup_advice(problem)
-    return {"id": intent.hex(), "unit": unit, "arguments_json": arguments, "damaged": damaged, **(approval or {})}
+    return {**call, "damaged": damaged, "asks": _question(call)}
+
+
+def _question(call: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns what a question asks; None for a call that waits for an approval, or whose arguments are no question."""
+    if call.get("tool") != ASK_USER or call["arguments_json"] is None:
+        return None
+    try:
+        asked = read_question(call["arguments_json"])
+    except ToolValidationError:
+        return None
+    choices = None if asked.choices is None else list(asked.choices)
+    return {"question": asked.question, "choices": choices, "allow_other": asked.allow_other}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.core.ask_user import ask_user
 from demiurge.tools.core.introspect import manifest, module, schemas, state
 from demiurge.tools.core.time import get_current_time
 from demiurge.tools.core.workspace import list_files, read, write
@@ -13,6 +14,7 @@ __all__ = ["CORE_TOOLS"]
 
 CORE_TOOLS: tuple[Tool[Any, Any], ...] = (
     get_current_time,
+    ask_user,
     list_files,
     read,
     write,

@@ -13,18 +13,19 @@ from typing import Any, Literal
 
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
+from demiurge.tools.ids import ASK_USER
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.values.caller import Caller
 from demiurge.world.effect_kinds import TOOL, tables
 from demiurge.world.manifest import EffectType, Manifest
 
-__all__ = ["Admission", "admit", "by_policy", "decide_tool", "tool_effect", "uncovered", "ungranted"]
+__all__ = ["Admission", "admit", "asks_person", "by_policy", "decide_tool", "tool_effect", "uncovered", "ungranted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The decision on one effect. `by` is the layer that decided (`cap`, `policy`, `tool_policy`, `budget`, `reducer`),
-    `rule` the rule that it applied."""
+    """The decision on one effect. `by` is the layer that decided (`cap`, `policy`, `tool_policy`, `tool`, `budget`,
+    `reducer`), `rule` the rule that it applied."""
 
     verdict: Literal["allow", "deny", "require_approval"]
     by: str
@@ -54,7 +55,14 @@ def admit(
     allowed = by_policy(manifest, effect, grant, origin)
     if allowed.verdict == "deny" or effect.kind != TOOL:
         return allowed
-    return decide_tool(manifest, params["tool"], caller=caller)
+    decided = decide_tool(manifest, params["tool"], caller=caller)
+    asks = decided.verdict == "allow" and asks_person(manifest, params["tool"])
+    return Admission("require_approval", "tool", f"{ASK_USER} waits for a person") if asks else decided
+
+
+def asks_person(manifest: Manifest, tool: str) -> bool:
+    """Returns whether a call of `tool` is a question to a person, whatever the tool policy allows."""
+    return tool == ASK_USER and tool in manifest.toolset
 
 
 def uncovered(

@@ -1,5 +1,7 @@
 """Approvals: the question to a person, bound to one exact call, and whether the person's answer lets the call run.
 
+A call of `core__ask_user` is itself the question: it has no end, and an answer in place of an approval.
+
 A decision never weakens the rules: when it arrives, the policies in force are asked again and may still deny. A
 decision counts only if its caller has a role that the tool policy asks for.
 """
@@ -16,7 +18,7 @@ from demiurge.tools.policy import Approvers, ToolPolicyContext
 from demiurge.values import canonical_json, cbor
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_of
-from demiurge.world.authority.admission import admit, tool_effect
+from demiurge.world.authority.admission import admit, asks_person, tool_effect
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Stamp
 from demiurge.world.state import OpenIntent
@@ -38,7 +40,8 @@ class Refusal(NamedTuple):
 
 def question(manifest: Manifest, params: Mapping[str, Any], call: bytes, stamp: Stamp) -> dict[str, Any]:
     """Returns the question to a person about a `tool.call`; `call` is the blob that its `call_ref` names."""
-    return _question(manifest, params, call, stamp.caller, stamp.time_ns + LIFETIME_NS)
+    expires_ns = None if asks_person(manifest, params["tool"]) else stamp.time_ns + LIFETIME_NS
+    return _question(manifest, params, call, stamp.caller, expires_ns)
 
 
 def edited(manifest: Manifest, intent: OpenIntent, call_ref: Ref, call: bytes) -> OpenIntent:
@@ -59,7 +62,7 @@ def edited(manifest: Manifest, intent: OpenIntent, call_ref: Ref, call: bytes) -
 
 
 def _question(
-    manifest: Manifest, params: Mapping[str, Any], call: bytes, caller: Caller, expires_ns: int
+    manifest: Manifest, params: Mapping[str, Any], call: bytes, caller: Caller, expires_ns: int | None
 ) -> dict[str, Any]:
     tool = params["tool"]
     spec, policy, effect = manifest.toolset.get(tool), manifest.tool_policy, tool_effect(manifest, tool)
@@ -89,16 +92,16 @@ def approvers_of(intent: OpenIntent) -> Approvers:
 
 def refusal(manifest: Manifest, intent: OpenIntent, answer: Mapping[str, Any], stamp: Stamp) -> Refusal | None:
     """Returns why `answer` (`{verdict, reason, by}`) does not let the call run under the rules in force; None if it
-    does. The verdict is `approve`, `reject`, or `expire` if nobody decided in time."""
+    does. The verdict is `approve`, `answer` for a question, `reject`, or `expire` if nobody decided in time."""
     request = intent.approval
     assert request is not None
     if answer["verdict"] == "expire":
         return Refusal("approval_expired", "The request for approval had expired.")
-    if answer["verdict"] != "approve":
+    if answer["verdict"] not in ("approve", "answer"):
         return Refusal("approval_rejected", answer["reason"] or "A person rejected this call.")
     if not may_decide(stamp.caller.roles, approvers_of(intent)):
         return Refusal("approval_rejected", "This call was approved by somebody who may not approve it.")
-    if stamp.time_ns >= request["expires_ns"]:
+    if not intent.is_question and stamp.time_ns >= request["expires_ns"]:
         return Refusal("approval_expired", "The request for approval had expired.")
     decision = admit(
         manifest,
@@ -112,7 +115,7 @@ def refusal(manifest: Manifest, intent: OpenIntent, answer: Mapping[str, Any], s
     if decision.verdict == "deny":
         return Refusal(decision.code, decision.message, decision.to_node())
     spec = manifest.toolset.get(intent.params["tool"])
-    if (spec.spec_hash if spec else None) != request["spec_hash"]:
+    if not intent.is_question and (spec.spec_hash if spec else None) != request["spec_hash"]:
         message = "The tool changed after the approval was asked for."
         return Refusal("approval_expired", message, {"code": "approval_expired"})
     return None

@@ -71,7 +71,10 @@ def _is_form(kind: str, value: Any) -> bool:
 
 
 def matches(rule: Rule, question: Mapping[str, Any], call: bytes, now_ns: int) -> bool:
-    """Returns whether a rule allows the call that a person would be asked `question` about."""
+    """Returns whether a rule allows the call that a person would be asked `question` about. No rule answers a question
+    that a person has to answer in words."""
+    if question["expires_ns"] is None:
+        return False
     if rule["left"] < 1 or now_ns >= rule["expires_ns"]:
         return False
     if any(rule["bound"][name] != question[name] for name in BOUND):

@@ -18,6 +18,8 @@ for the model like any other.
 
 Before a person is asked, the call has gone through the runner up to that point: a call that would be refused whatever
 the person says is answered at once.
+
+The answer to a question (`core__ask_user`) goes through the runner too, and becomes the result of the call.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing import NamedTuple
 from demiurge import faults
 from demiurge.errors import DemiurgeError
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
+from demiurge.tools.capabilities import People
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.execution.error_log import ToolErrorLog
@@ -54,6 +57,7 @@ from demiurge.world.effects.binding import WorldParts, capabilities
 from demiurge.world.effects.chosen_connection import ChosenConnection
 from demiurge.world.effects.edited_answer import answer_text
 from demiurge.world.effects.read_only_ledger import ReadOnlyLedger
+from demiurge.world.effects.recorded_answer import ANSWERED, QUESTIONS, RecordedAnswer, waiting_policy
 from demiurge.world.effects.tool_limits import ToolLimits
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import tool_blob
@@ -183,6 +187,24 @@ class ToolCalls:
         )
         return await self._answer(call, _Ran(result, None, sink, limits))
 
+    async def answer(self, call: EffectCall) -> Result:
+        """Returns a person's answer as the result of the question."""
+        proposed, recorder, sink = _proposed(call), self._recorder(call), _Sink()
+        runner = ToolRunner(
+            QUESTIONS,
+            policy=ANSWERED,
+            resources={People: RecordedAnswer(call), **self._observers.resources},
+            session=recorder.session if recorder is not None else None,
+            emit=self._observers.emit_after(call.progress),
+            blobs=sink,
+            clock=self._clock,
+        )
+        with recorder.recording() if recorder is not None else nullcontext():
+            result = await runner.exec(
+                proposed.tool, proposed.raw_args, tool_call_id=proposed.call_id, ctx=proposed.ctx
+            )
+        return await self._answer(call, _Ran(result, recorder, sink, ToolLimits(call, self._clock)))
+
     def _is_other(self, call: EffectCall) -> bool:
         """Returns whether the tool at hand differs from the one that the call was proposed for."""
         name = call.intent.params["tool"]
@@ -196,7 +218,12 @@ class ToolCalls:
         runner = ToolRunner(
             self._tools(call),
             policy=_policy(call),
-            resources={**capabilities(call, self._sealing), **limits.resources, **observers.resources},
+            resources={
+                **capabilities(call, self._sealing),
+                People: RecordedAnswer(call),
+                **limits.resources,
+                **observers.resources,
+            },
             ledger=self._ledger_for(call, asks),
             approvals=_Decision(call, self._clock, connection) if asks else _NoApprovals(),
             connections=connection.access if connection is not None else None,
@@ -316,7 +343,8 @@ def _policy(call: EffectCall) -> ToolPolicy:
     manifests = (call.manifest, call.services.manifest)
     verdicts = [decide_tool(manifest, call.intent.params["tool"], caller=call.caller).verdict for manifest in manifests]
     then, now = (_STRICTNESS.index(verdict) for verdict in verdicts)
-    return manifests[now > then].tool_policy
+    policy = manifests[now > then].tool_policy
+    return waiting_policy(policy) if call.intent.is_question else policy
 
 
 class _NoApprovals:

@@ -136,7 +136,7 @@ def _state(record: TracedRecord, consequences: Sequence[TracedRecord]) -> tuple[
             return ("" if consequences else "ok"), ""
         case "approval" if body["verdict"] == "expire":
             return "failed", "approval_expired"
-        case "approval" if body["verdict"] != "approve":
+        case "approval" if body["verdict"] == "reject":
             return "rejected", body.get("reason", "")
         case "decision" if body["verdict"] == "allow":
             return "", ""
@@ -158,7 +158,8 @@ def _waits(intent: Mapping[str, Any], consequences: Sequence[TracedRecord]) -> S
     decisions = [child.body for child in consequences if child.kind == "approval"]
     if "approval" in intent and "approved" not in intent and not decisions:
         return "awaiting_approval"
-    return "" if any(body["verdict"] != "approve" or "call_ref" in body for body in decisions) else "running"
+    going_on = ("approve", "answer")
+    return "" if any(body["verdict"] not in going_on or "call_ref" in body for body in decisions) else "running"
 
 
 def _refused(payload: Mapping[str, Any]) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.stores.protocol import Store
 from demiurge.tools.approvals import require_approver
 from demiurge.values.caller import Caller
@@ -24,6 +24,10 @@ from demiurge.world.unit import Unit
 __all__ = ["Decisions"]
 
 MAX_REASON: Final = 2000
+
+Verdict = Literal["approve", "reject", "answer"]
+
+_PAST: Final = {"approve": "approved", "reject": "rejected", "answer": "answered"}
 
 
 class Decisions:
@@ -58,19 +62,16 @@ class Decisions:
         if waiting is not None:
             require_approver(caller.roles, approvers_of(waiting), intent_id.hex())
 
-    async def take(
-        self, intent_id: bytes, *, approve: bool, reason: str, caller: Caller, call_ref: Ref | None = None
-    ) -> None:
-        """Takes a decision; `call_ref` names the call with the arguments that the person changed. See `Host.decide`."""
+    async def take(self, intent_id: bytes, verdict: Verdict, *, caller: Caller, reason: str = "", **given: Ref) -> None:
+        """Takes a decision. `given` are the blobs that go with it, see `Units.decision`. See `Host.decide` and
+        `Host.answer`."""
         if len(reason) > MAX_REASON:
             raise InvalidValue(f"a reason has at most {MAX_REASON} characters", path="reason")
-        verdict = "approve" if approve else "reject"
         unit, waiting = self.intent(intent_id)
         if unit is not None and waiting is not None and waiting.awaits_approval:
-            given = self._units.decision(
-                waiting, verdict, by=caller.actor, caller=caller, reason=reason, call_ref=call_ref
-            )
-            await self._units.awake(unit).offer(given)
+            _require_fitting(waiting, verdict)
+            decision = self._units.decision(waiting, verdict, by=caller.actor, caller=caller, reason=reason, **given)
+            await self._units.awake(unit).offer(decision)
         taken = self._taken(unit, intent_id)
         if taken is None:
             raise NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
@@ -78,7 +79,8 @@ class Decisions:
             why = "Nobody decided on this call in time; have it proposed again, and you are asked anew."
             raise Conflict(why, code="approval_expired")
         body = taken.body
-        if (body["verdict"], body["by"], body.get("call_ref")) != (verdict, caller.actor, call_ref):
+        blobs = {name: body[name] for name in ("call_ref", "answer_ref") if name in body}
+        if (body["verdict"], body["by"], blobs) != (verdict, caller.actor, given):
             raise _decided(taken)
 
     def _taken(self, unit: Unit | None, intent_id: bytes) -> Record | None:
@@ -90,10 +92,20 @@ class Decisions:
         return decode_row(next(iter(self._store.read(str(unit), seq, 1))))
 
 
+def _require_fitting(waiting: OpenIntent, verdict: Verdict) -> None:
+    """Raises UsageError if the intent takes no such decision."""
+    if waiting.is_question and verdict == "approve":
+        why = "This call is a question, and a yes is no answer: `demiurge approvals answer` takes one."
+        raise UsageError(why, code="answer_needed")
+    if verdict == "answer" and not waiting.is_question:
+        why = "This call asks for an approval, not for an answer: approve or reject it."
+        raise UsageError(why, code="no_question")
+
+
 def _decided(taken: Record) -> Conflict:
     """Returns the error for a caller that came second."""
     body, at_ns = taken.body, taken.stamp.time_ns
-    verdict = "edited" if "call_ref" in body else {"approve": "approved", "reject": "rejected"}[body["verdict"]]
+    verdict = "edited" if "call_ref" in body else _PAST[body["verdict"]]
     words = "approved with changed arguments" if verdict == "edited" else verdict
     when = datetime.fromtimestamp(at_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     details = {"by": body["by"], "at_ms": at_ns // 10**6, "verdict": verdict, "reason": body["reason"]}

@@ -23,6 +23,7 @@ from demiurge.values.refs import Ref
 from demiurge.world.authority.admission import uncovered
 from demiurge.world.effect import (
     Adapter,
+    Answering,
     Claiming,
     Deferring,
     EffectCall,
@@ -57,6 +58,7 @@ MAX_REQUESTS = 1000
 STOPPED = failed("cancelled", "The call was stopped.")
 GAVE_UP = failed("gave_up", f"The process ended {MAX_ATTEMPTS} times while this effect was running.")
 IN_DOUBT = failed("unknown_outcome", "It is not known whether this call took effect.")
+UNWORDED = failed("effect_failed", "A person answered, and the answer can't be read.")
 OVER = failed("deadline_exceeded", "The time of this run is over.")
 
 
@@ -84,6 +86,7 @@ class Dispatcher:
         self._claiming = {kind: a for kind, a in self._adapters.items() if isinstance(a, Claiming)}
         self._preflights = {kind: a for kind, a in self._adapters.items() if isinstance(a, Preflight)}
         self._refusing = {kind: a for kind, a in self._adapters.items() if isinstance(a, Refusing)}
+        self._answering = {kind: a for kind, a in self._adapters.items() if isinstance(a, Answering)}
         self._answers: dict[bytes, asyncio.Future[Result]] = {}
         self._unstored: dict[bytes, Ingress] = {}
         self.closing = False
@@ -194,7 +197,8 @@ class Dispatcher:
     @asynccontextmanager
     async def _alone_in_unit(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> AsyncIterator[None]:
         """The context in which no other tool of the unit runs."""
-        live.calls[intent.id] = None if tried or intent.refused is not None else intent
+        is_begun = not tried and intent.refused is None and intent.answer_ref is None
+        live.calls[intent.id] = intent if is_begun else None
         try:
             await live.one_call.acquire()
         finally:
@@ -237,6 +241,8 @@ class Dispatcher:
         adapter = self._adapters.get(intent.kind)
         if intent.refused is not None:
             return await self._answered(live, intent, failed(**intent.refused))
+        if intent.answer_ref is not None and intent.kind in self._answering:
+            return await self._worded(live, intent, self._answering[intent.kind].answer, UNWORDED)
         if adapter is None:
             return failed("no_adapter", f"This process has no adapter for {intent.kind}."), None
         restart: Restart | None = adapter.restart(intent, manifest) if tried else None
@@ -278,19 +284,30 @@ class Dispatcher:
 
     async def _answered(self, live: LiveUnit, intent: OpenIntent, result: Result) -> tuple[Result, EffectCall | None]:
         """Returns the answer to an intent that is not performed: the adapter's, if it words such answers, else
-        `result`. Watchers see it like any other. It needs no attempt, because nothing is done outside."""
+        `result`."""
         adapter = self._refusing.get(intent.kind)
         if adapter is None:
             return result, None
+        return await self._worded(live, intent, lambda call: adapter.refuse(call, **result["payload"]), result)
+
+    async def _worded(
+        self,
+        live: LiveUnit,
+        intent: OpenIntent,
+        word: Callable[[EffectCall], Coroutine[Any, Any, Result]],
+        otherwise: Result,
+    ) -> tuple[Result, EffectCall | None]:
+        """Returns the result that an adapter words, or `otherwise` if the adapter fails. Watchers see it like any
+        other. It needs no attempt, because nothing is done outside."""
         unit, strip = live.state.unit, self._broadcast.begin(live.state.unit, intent.id, 0, intent.kind)
         call = EffectCall(unit, intent, self._manifests[intent.manifest], intent.caller, self._services, strip.show)
         try:
-            return await adapter.refuse(call, **result["payload"]), call
+            return await word(call), call
         except Unavailable:
             raise
-        except Exception as error:  # noqa: BLE001 - the refusal stands if the adapter fails
+        except Exception as error:  # noqa: BLE001 - the other result stands if the adapter fails
             log.error("the adapter of %s failed: %s", intent.kind, type(error).__name__)
-            return result, None
+            return otherwise, None
 
     def _attempt(self, live: LiveUnit, intent: OpenIntent, number: int) -> Attempt:
         key, claiming = attempt_key(intent, number), self._claiming.get(intent.kind)

@@ -271,18 +271,25 @@ class Host:
         may repeat the call. `call_ref` is a stored call with other arguments, which runs in place of the waiting one.
 
         Raises NotFound if there is no request with this id, Conflict if it was decided otherwise or has expired
-        (`approval_expired`), UsageError (`not_an_approver`) if the policy asks for another role, InvalidValue for a
-        reason of more than 2000 characters.
+        (`approval_expired`), UsageError if the policy asks for another role (`not_an_approver`) or the call is a
+        question (`answer_needed`), InvalidValue for a reason of more than 2000 characters.
         """
         self.decisions.require_approver(intent, caller)
-        await self.decisions.take(intent, approve=approve, reason=reason, caller=caller, call_ref=call_ref)
+        given = {"call_ref": call_ref} if call_ref is not None else {}
+        await self.decisions.take(intent, "approve" if approve else "reject", caller=caller, reason=reason, **given)
+
+    async def answer(self, intent: bytes, answer_ref: Ref, caller: Caller) -> None:
+        """Answers a question with a stored answer. Raises as `decide`; UsageError (`no_question`) for a call that asks
+        for an approval."""
+        self.decisions.require_approver(intent, caller)
+        await self.decisions.take(intent, "answer", caller=caller, answer_ref=answer_ref)
 
     async def cancel(self, unit: Unit, *, reason: str, caller: Caller) -> None:
         """Stops the running effects of a unit, and withdraws its requests for approval, regardless of who may decide on
         them."""
         for intent_id in self._units[unit].state.waiting:
             with suppress(Conflict, NotFound):  # a person decided first
-                await self.decisions.take(intent_id, approve=False, reason=reason, caller=caller)
+                await self.decisions.take(intent_id, "reject", caller=caller, reason=reason)
         live = self._units[unit]
         running = dict(live.effects)
         for task in running.values():

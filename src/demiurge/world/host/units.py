@@ -169,13 +169,12 @@ class Units:
         by: str,
         caller: Caller,
         reason: str = "",
-        call_ref: Ref | None = None,
+        **given: Ref,
     ) -> Ingress:
-        """Returns the answer to a request for approval as an ingress; the first answer counts. `call_ref` is the call
-        with the arguments that a person changed."""
-        body = {"intent": intent.id, "verdict": verdict, "reason": reason, "by": by}
-        body |= {"call_ref": call_ref} if call_ref is not None else {}
-        refs = (call_ref,) if call_ref is not None else ()
+        """Returns the answer to a request for approval as an ingress; the first answer counts. `given` are the blobs
+        that the person gave: `call_ref`, the call with changed arguments, or `answer_ref`, the answer to a question."""
+        body = {"intent": intent.id, "verdict": verdict, "reason": reason, "by": by, **given}
+        refs = tuple(given.values())
         return Ingress("approval", decision_id(intent.id), body, self._stamp(caller), intent.seq, refs)
 
     def recover(self, live: LiveUnit) -> None:
@@ -226,7 +225,7 @@ class Units:
         """Answers the requests for approval whose time is over, and holds a timer for the next one, one for each
         unit."""
         unit = live.state.unit
-        waiting = [intent for intent in live.state.intents.values() if intent.awaits_approval]
+        waiting = [i for i in live.state.intents.values() if i.awaits_approval and not i.is_question]
         expiring = [(intent.approval["expires_ns"], intent) for intent in waiting if intent.approval]
         for expires_ns, intent in sorted(expiring, key=itemgetter(0)):
             if self._timers.hold(_expiry_of(unit), expires_ns, lambda: self._expire(self.awake(unit))):

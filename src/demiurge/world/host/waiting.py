@@ -39,8 +39,7 @@ class WaitingIntents:
             except DemiurgeError as problem:
                 problems[unit] = problem
                 continue
-            waiting = ((intent, intent.approval) for intent in intents if intent.awaits_approval)
-            found += [(unit, intent) for intent, request in waiting if request and request["expires_ns"] > now_ns]
+            found += [(unit, intent) for intent in intents if intent.awaits_approval and not is_over(intent, now_ns)]
         return found, problems
 
     def unit_of(self, intent: bytes) -> Unit | None:
@@ -82,3 +81,9 @@ class WaitingIntents:
             if is_kept:
                 break
         return found, unread
+
+
+def is_over(intent: OpenIntent, now_ns: int) -> bool:
+    """Returns whether the time to decide on a waiting intent has passed."""
+    assert intent.approval is not None
+    return not intent.is_question and bool(intent.approval["expires_ns"] <= now_ns)

@@ -2,6 +2,8 @@
 
 A person may approve a call with changed arguments. Then the waiting intent ends with the code `approval_edited`, and a
 new intent with the changed call takes its place: it is decided anew, it runs, and its result answers the waiting call.
+
+A question (`core__ask_user`) takes an answer in place of an approval, and nothing else lets it go on.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ def on_approval(step: StepContext) -> None:
     intent = step.state.intents.get(body["intent"])
     if intent is None or not intent.awaits_approval:
         return
+    if body["verdict"] not in ("answer" if intent.is_question else "approve", "reject", "expire"):
+        return
     seq = step.record_ingress()
     refused = refusal(step.manifest, intent, body, stamp)
     decided = intent
@@ -51,6 +55,8 @@ def on_approval(step: StepContext) -> None:
         refuse(step, intent, refused.code, refused.message, seq)
         return
     decision = {"by": body["by"], "reason": body["reason"], "at_ms": stamp.time_ns // 1_000_000}
+    if intent.is_question:
+        decision["answer_ref"] = body["answer_ref"]
     if approvers_of(decided):
         decision["roles"] = list(stamp.caller.roles)
     approved = replace(decided, approved=decision)
