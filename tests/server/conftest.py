@@ -55,7 +55,7 @@ def long_report() -> ToolResult[Mapping[str, Any]]:
 
 
 POLICY = ToolPolicy(
-    allowed_tools=("core__get_current_time", "order_part", "workspace__write", "long_report"),
+    allowed_tools=("core__ask_user", "core__get_current_time", "order_part", "workspace__write", "long_report"),
     require_approval_for_effects=(ToolEffect.STATE_CHANGE,),
 )
 

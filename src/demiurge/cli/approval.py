@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from demiurge.cli import output
 from demiurge.cli.call_arguments import arguments
-from demiurge.cli.settings import settings
-from demiurge.cli.world import RunOptions
 
-__all__ = ["SHORT", "Decision", "ask", "command_for", "describe"]
+__all__ = ["SHORT", "Decision", "ask", "describe"]
 
 SHORT = 12
 """The number of characters of an id to show for use on a command line."""
@@ -46,36 +43,3 @@ def ask(pending: Mapping[str, Any]) -> Decision:
         verdict, _, reason = input("  Allow it? y or n, and why if you like: ").strip().partition(" ")
         if verdict.lower() in ("y", "yes", "n", "no"):
             return Decision(verdict.lower().startswith("y"), reason.strip())
-
-
-def _whose(pending: Mapping[str, Any]) -> str:
-    """Returns who may decide on the call, according to the policy."""
-    needed = [" or ".join(roles) for roles in pending.get("approvers", ())]
-    return f"the {output.plain(' and '.join(needed))} role's" if needed else "your"
-
-
-def command_for(verb: str, pending: Mapping[str, Any], running: RunOptions) -> str:
-    """Returns the command line that decides on the call, as it can be typed here."""
-    words: list[str] = ["demiurge"]
-    if settings().world is not None:
-        words += ["-w", settings().url() or str(settings().folder())]
-    words += ["approvals", verb, pending["id"][:SHORT]]
-    for name in running.tools:
-        words += ["--tools", name]
-    if running.policy is not None:
-        words += ["--policy", running.policy]
-    if running.base_url is not None:
-        words += ["--base-url", running.base_url]
-    return shlex.join(words)
-
-
-def pending_lines(waiting: Sequence[Mapping[str, Any]], running: RunOptions) -> list[str]:
-    """Returns how to go on with waiting calls when there is no terminal to ask on."""
-    lines: list[str] = []
-    for pending in waiting:
-        lines += [
-            f"{describe(pending)} waits for {_whose(pending)} decision:",
-            f"  allow it:  {command_for('approve', pending, running)}",
-            f"  refuse it: {command_for('reject', pending, running)}",
-        ]
-    return lines

@@ -15,16 +15,18 @@ from demiurge.bootstrap.call import CallOutcome, call_outcome
 from demiurge.bootstrap.chat_address import address_of_chat
 from demiurge.bootstrap.standing_rules import COUNT, LASTS_S
 from demiurge.cli import output
-from demiurge.cli.approval import SHORT, pending_lines
+from demiurge.cli.approval import SHORT
 from demiurge.cli.argument import read_text, utf8_text
 from demiurge.cli.call import call_document, show_call
 from demiurge.cli.call_arguments import arguments as shown_arguments
 from demiurge.cli.command import Command, Group
 from demiurge.cli.conversation import failure_of
 from demiurge.cli.failure import OutcomeError
+from demiurge.cli.question import choice_text, question_summary
 from demiurge.cli.settings import settings
 from demiurge.cli.standing_rules import COLUMNS, pattern_of, rule_row
 from demiurge.cli.turn import TurnView, reply_document
+from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import Opened, RunOptions, opened, recalled, running_options
 from demiurge.errors import NotFound, UsageError
 from demiurge.world.authority.standing_rule import MAX_CALLS
@@ -34,6 +36,8 @@ __all__ = ["command"]
 
 SHORTEST = 6
 """The number of characters of an id that are required: a shorter text, or an empty variable, may mean another call."""
+
+COLUMNS_OF_CALLS = ("ID", "UNIT", "TOOL", "ARGUMENTS OR QUESTION")
 
 LOOKED_BACK = 5000
 """The number of records in which a decision is looked for that somebody else took first."""
@@ -56,7 +60,7 @@ def ls() -> None:
     with opened() as (world, portal):
         waiting = portal.run(world.approvals())
     rows = [((a["id"] or "?")[:SHORT], a["unit"], a.get("tool", "?"), _shown(a)) for a in waiting]
-    lines = output.table(rows, ("ID", "UNIT", "TOOL", "ARGUMENTS")) if rows else ["Nothing waits for approval."]
+    lines = output.table(rows, COLUMNS_OF_CALLS) if rows else ["Nothing waits for approval."]
     damaged = [pending["damaged"] for pending in waiting if pending["damaged"] is not None]
     if not damaged:
         output.result({"approvals": waiting}, *lines)
@@ -99,6 +103,26 @@ def approve(approval_id: str, reason: str, arguments: str | None, **running: Any
 def reject(approval_id: str, reason: str, **running: Any) -> None:
     """Refuse the call ID (it may be shortened), and show the model's answer to that."""
     _decide(approval_id, approve=False, reason=reason, running=RunOptions(**running))
+
+
+@command.command(name="answer", cls=Command)
+@click.argument("approval_id", metavar="ID")
+@click.argument("text", metavar="[TEXT]", required=False, callback=utf8_text)
+@click.option("--choice", metavar="N", type=click.IntRange(min=1), help="The choice with this number, from 1.")
+@running_options
+def answer(approval_id: str, text: str | None, choice: int | None, **options: Any) -> None:
+    """Answer the question ID (it may be shortened) of the model, and show what the model makes of it."""
+    if (text is None) == (choice is None):
+        raise click.UsageError("Give either the TEXT of the answer or --choice.")
+    running = RunOptions(**options)
+    with opened(_as_its_chat(approval_id, running), create=False) as opening:
+        world, portal = opening
+        pending = _to_decide(opening, approval_id)
+        if choice is not None and pending.get("asks") is not None:
+            text = choice_text(pending["asks"], choice)
+        portal.run(world.answer(pending["id"], text if text is not None else f"choice {choice}"))
+        outcome = {"id": pending["id"], "decision": "answered", "unit": pending["unit"]}
+        _go_on(opening, Unit.parse(pending["unit"]), outcome, running)
 
 
 @command.command(name="allow", cls=Command)
@@ -216,7 +240,7 @@ def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Run
 
 
 def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: RunOptions) -> None:
-    approved = outcome["decision"] == "approved"
+    approved = outcome["decision"] in ("approved", "answered")
     if not settings().json:
         if approved:
             show_call(called, (), running)
@@ -230,6 +254,8 @@ def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: RunOpti
 def _shown(pending: Mapping[str, Any]) -> str:
     """Returns the arguments of a waiting call, as far as they can be read."""
     known = [shown_arguments(pending["arguments_json"])] if pending["arguments_json"] is not None else []
+    if pending["asks"] is not None:
+        known = [question_summary(pending["asks"])]
     return " ".join([*known, *(["(damaged)"] if pending["damaged"] is not None else [])])
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from demiurge.bootstrap.call import CallOutcome
 from demiurge.cli import output
-from demiurge.cli.approval import pending_lines
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
+from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import RunOptions
 
 __all__ = ["call_document", "show_call"]

@@ -14,11 +14,13 @@ from typing import Any
 
 from demiurge.bootstrap import Chat, Reply
 from demiurge.cli import output
-from demiurge.cli.approval import Decision, ask, pending_lines
+from demiurge.cli.approval import Decision, ask
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.portal import Portal
+from demiurge.cli.question import ask_question, is_question
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import TurnView, reply_document
+from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import RunOptions
 from demiurge.errors import Conflict, DemiurgeError, UsageError
 
@@ -135,13 +137,13 @@ class Conversation:
     def _decide_all(self) -> bool:
         """Asks about the calls that wait now and can be shown; returns False if there is no terminal, or the person
         postpones the decision."""
-        waiting = [pending for pending in self._waiting() if pending["damaged"] is None]
-        if not waiting or not (self._yes or self._terminal):
+        waiting = [pending for pending in self._waiting() if self._may_ask(pending)]
+        if not waiting:
             return False
         decided = False
         for pending in waiting:
             try:
-                decision = GRANTED if self._yes else ask(pending)
+                decision = self._asked(pending)
             except EOFError:
                 output.write("")
                 return False
@@ -152,17 +154,31 @@ class Conversation:
             decided = self._decide(pending, decision) or decided
         return decided
 
-    def _decide(self, pending: Mapping[str, Any], decision: Decision) -> bool:
-        """Submits a decision; returns False, with a notice, if the policy requires another person's decision."""
+    def _may_ask(self, pending: Mapping[str, Any]) -> bool:
+        """Returns whether the call can be decided here. `--yes` answers no question of the model."""
+        if is_question(pending):
+            return self._terminal and pending["asks"] is not None
+        return pending["damaged"] is None and (self._yes or self._terminal)
+
+    def _asked(self, pending: Mapping[str, Any]) -> Decision | str:
+        if is_question(pending):
+            return ask_question(pending["asks"])
+        return GRANTED if self._yes else ask(pending)
+
+    def _decide(self, pending: Mapping[str, Any], decision: Decision | str) -> bool:
+        """Submits a decision or an answer; returns False, with a notice, if the policy requires another person's."""
+        run = self._chat.backend.run
         try:
-            decide = self._chat.backend.run.decide(pending["id"], decision.approve, decision.reason)
-            self._portal.run(decide)
+            if isinstance(decision, str):
+                self._portal.run(run.answer(pending["id"], decision))
+                return True
+            self._portal.run(run.decide(pending["id"], decision.approve, decision.reason))
         except UsageError as error:
             if error.code != "not_an_approver":
                 raise
             output.notice(error.message)
             return False
-        if self._yes:
+        if decision is GRANTED:
             output.notice(f"{pending['tool']} is allowed by --yes.")
         return True
 
@@ -196,6 +212,6 @@ def refuse_while_waiting(chat_id: str) -> Conflict:
     """Returns the error for a message that cannot be sent because the turn before it waits for approval."""
     return Conflict(
         f"The message was not sent: the last turn of chat {chat_id} waits for a decision; "
-        "decide it with `demiurge approvals approve` or `reject`, or say --yes.",
+        "decide it with `demiurge approvals approve`, `answer` or `reject`, or say --yes.",
         code="chat_busy",
     )

@@ -10,12 +10,12 @@ import click
 from demiurge.bootstrap import World
 from demiurge.bootstrap.failure import failure
 from demiurge.cli import output
-from demiurge.cli.approval import pending_lines
 from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.portal import Portal
 from demiurge.cli.settings import settings
+from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.world.host import Accepted

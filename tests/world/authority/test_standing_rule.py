@@ -9,7 +9,7 @@ import pytest
 
 from demiurge.errors import InvalidValue
 from demiurge.values import canonical_json
-from demiurge.world.authority.standing_rule import check_pattern, exactly, matches, rule_id
+from demiurge.world.authority.standing_rule import BOUND, check_pattern, exactly, matches, rule_id
 
 QUESTION = {"tool": "t", "spec_hash": "s", "actor": "a", "rule_digest": "r", "expires_ns": 100}
 RULE: Mapping[str, Any] = {
@@ -54,7 +54,7 @@ def test_a_call_without_a_named_argument_or_without_an_object_does_not_match() -
     assert not matches(RULE, QUESTION, call([]), 99)
 
 
-@pytest.mark.parametrize("name", QUESTION)
+@pytest.mark.parametrize("name", BOUND)
 def test_a_rule_is_bound_to_tool_wording_actor_and_rule(name: str) -> None:
     assert not matches(RULE, {**QUESTION, name: "other"}, call(GOOD), 99)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 from fastapi import APIRouter
@@ -14,6 +15,7 @@ from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.server.waiting_calls import describe_waiting_calls
+from demiurge.tools.core.ask_user import MAX_ANSWER
 from demiurge.values.clock import SystemClock
 from demiurge.world.authority.standing_rule import MAX_CALLS, MAX_LIFETIME_NS
 
@@ -23,8 +25,8 @@ router = APIRouter(prefix="/api/approvals", tags=["approvals"], route_class=Stri
 
 
 class WaitingCalls(BaseModel):
-    """The calls that wait, those that expire first before the others. `now_ns` is the server's time: a clock that
-    counts down to `expires_ns` begins there."""
+    """The calls that wait, those that expire first before the others. A question has `asks`, `{question, choices,
+    allow_other}`, and no `expires_ns`. `now_ns` is the server's time: a clock that counts down begins there."""
 
     approvals: list[dict[str, Any]]
     now_ns: int
@@ -38,6 +40,14 @@ class GivenDecision(BaseModel):
     decision: Literal["approve", "reject"]
     reason: str = Field("", max_length=2000)
     arguments_json: str | None = None
+
+
+class GivenAnswer(BaseModel):
+    """A person's answer to a question of `core__ask_user`; the model gets it as the result of its call. A question that
+    takes only its choices takes one of them, exactly as it is written."""
+
+    model_config = ConfigDict(extra="forbid")
+    answer: str = Field(min_length=1, max_length=MAX_ANSWER)
 
 
 class GivenRule(BaseModel):
@@ -61,7 +71,7 @@ class Decided(BaseModel):
     """The decision is durable."""
 
     id: str
-    decision: Literal["approved", "rejected"]
+    decision: Literal["approved", "rejected", "answered"]
     unit: str | None = Field(description="The unit of the call; null if the same decision was taken before.")
 
 
@@ -69,7 +79,7 @@ class Decided(BaseModel):
 async def waiting(world: CurrentWorld) -> WaitingCalls:
     """Lists the calls that wait, in all chats, each with its exact arguments, what is known of the tool, and the lines
     of the tool policy that ask for a decision."""
-    found = sorted(await world.approvals(), key=lambda call: call.get("expires_ns") or 0)
+    found = sorted(await world.approvals(), key=_ends)
     shown = await describe_waiting_calls(world, found) if found else []
     return WaitingCalls(approvals=shown, now_ns=SystemClock().now_ns())
 
@@ -104,9 +114,27 @@ async def one(world: CurrentWorld, approval_id: str) -> dict[str, Any]:
 async def decide(world: CurrentWorld, approval_id: str, given: GivenDecision) -> Decided:
     """Approves the call, which then runs with exactly these arguments or the changed ones, or rejects it."""
     approve = given.decision == "approve"
-    unit = next((asked["unit"] for asked in await world.approvals() if asked["id"] == approval_id), None)
+    unit = await _unit(world, approval_id)
     await world.decide(approval_id, approve=approve, reason=given.reason, arguments_json=given.arguments_json)
     return Decided(id=approval_id, decision="approved" if approve else "rejected", unit=unit)
+
+
+@router.post("/{approval_id}/answer", responses=responses(400, 401, 403, 404, 409, 422, 503))
+async def answer(world: CurrentWorld, approval_id: str, given: GivenAnswer) -> Decided:
+    """Answers a question of the model, which then goes on. An approval is no answer, and an answer is no approval."""
+    unit = await _unit(world, approval_id)
+    await world.answer(approval_id, given.answer)
+    return Decided(id=approval_id, decision="answered", unit=unit)
+
+
+def _ends(call: dict[str, Any]) -> float:
+    """Returns when a call stops waiting: never for a question, and at once for one that can't be read."""
+    ends = call.get("expires_ns", 0)
+    return math.inf if ends is None else ends
+
+
+async def _unit(world: World, approval_id: str) -> str | None:
+    return next((asked["unit"] for asked in await world.approvals() if asked["id"] == approval_id), None)
 
 
 async def _find(world: World, approval_id: str) -> dict[str, Any]:

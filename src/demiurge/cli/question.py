@@ -1,0 +1,64 @@
+"""A question of the model (`core__ask_user`): its display, and the prompt for an answer on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from demiurge.cli import output
+from demiurge.cli.approval import Decision
+from demiurge.errors import UsageError
+from demiurge.tools.ids import ASK_USER
+
+__all__ = ["ask_question", "choice_text", "is_question", "question_lines", "question_summary"]
+
+DECLINE = "/decline"
+
+
+def is_question(pending: Mapping[str, Any]) -> bool:
+    """Returns whether a waiting call is a question, which takes an answer and no approval."""
+    return bool(pending["tool"] == ASK_USER)
+
+
+def question_lines(asks: Mapping[str, Any]) -> list[str]:
+    """Returns the question and its choices. Each line is marked, so that a question cannot look like the words of this
+    program; invisible characters are escaped."""
+    asked = [f"  | {output.spelled_out(line)}" for line in asks["question"].splitlines()]
+    return asked + [f"  {number}  {_one_line(choice)}" for number, choice in enumerate(asks["choices"] or (), 1)]
+
+
+def question_summary(asks: Mapping[str, Any]) -> str:
+    """Returns the question and its choices in one line."""
+    choices = ", ".join(f"{number} {_one_line(choice)}" for number, choice in enumerate(asks["choices"] or (), 1))
+    return _one_line(asks["question"]) + (f" [{choices}]" if choices else "")
+
+
+def _one_line(text: str) -> str:
+    return output.spelled_out(" ".join(text.split()))
+
+
+def choice_text(asks: Mapping[str, Any], number: int) -> str:
+    """Returns the choice with this number, from 1. Raises UsageError (`no_choice`)."""
+    choices = asks["choices"] or ()
+    if not 1 <= number <= len(choices):
+        there = f"choices 1 to {len(choices)}" if choices else "no choices"
+        raise UsageError(f"There is no choice {number}: this question has {there}.", code="no_choice")
+    return str(choices[number - 1])
+
+
+def ask_question(asks: Mapping[str, Any]) -> Decision | str:
+    """Asks on the terminal until there is an answer; a Decision rejects the question. Raises EOFError (Ctrl-D),
+    KeyboardInterrupt."""
+    choices, takes_words = asks["choices"] or (), asks["allow_other"] or not asks["choices"]
+    output.write(f"{output.paint('?', fg='yellow', bold=True)} The model asks:")
+    output.write("\n".join(question_lines(asks)))
+    hint = ("a number, or your own words" if takes_words else "a number") if choices else "your own words"
+    while True:
+        text = input(f"  Your answer ({hint}; {DECLINE} and why rejects it): ").strip()
+        verb, _, reason = text.partition(" ")
+        if verb == DECLINE:
+            return Decision(False, reason.strip())
+        if text.isdecimal() and 1 <= int(text) <= len(choices):
+            return choice_text(asks, int(text))
+        if text and (takes_words or text in choices):
+            return text
