@@ -145,7 +145,7 @@ def _intent(record: Record, rules: _Rules, caller: Caller) -> _Decided:
     params, admitted = record.body["params"], record.body["admitted"]
     tool, verdict = params["tool"], admitted["verdict"]
     effect = rules.effect(tool)
-    if verdict == "deny" or admitted["by"] == "tool":
+    if verdict == "deny" or admitted.get("by") == "tool":
         verdict = rules.policy.decide(ToolPolicyContext.of(caller), tool, effect)
     call = DecidedCall(record.unit, record.unit_seq, record.position, params["tool_call_id"])
     return _Decided(tool, effect, caller, verdict, call)
