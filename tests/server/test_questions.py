@@ -40,7 +40,7 @@ async def test_a_question_is_answered_once_and_the_second_person_is_told(served:
     assert (turn["status"], turn["text"], turn["tool_calls"][0]["result"]) == ("done", "Booked.", {"choice": 1})
 
 
-async def test_what_is_no_answer_is_refused(served: Served) -> None:
+async def test_a_request_that_is_no_answer_is_refused(served: Served) -> None:
     waiting = await asked(served, {**WHERE, "allow_other": False})
     user, viewer = await served.client(), await served.client("viewer")
     path = f"/api/approvals/{waiting}"
