@@ -392,6 +392,14 @@ def test_a_value_that_doubles_is_stopped(grow: Any) -> None:
         Running(steps, edges).go()
 
 
+@pytest.mark.parametrize("key", [False, None])
+def test_a_map_whose_keys_no_record_can_hold_is_not_kept(key: Any) -> None:
+    choice = {"map": [{"key": key, "value": "chosen"}]}
+    assert Running([assign("a", {"op": "get", "args": [choice, key]}, "v")]).go()
+    with pytest.raises(ExpressionError, match="a map has a key"):
+        Running([assign("a", {"list": [choice]}, "v")]).go()
+
+
 def test_a_value_that_grows_deep_is_stopped() -> None:
     steps = [assign("start", "seed", "v"), *(assign(f"s{n}", {"list": [ref("@var:v")]}, "v") for n in range(100))]
     with pytest.raises(ExpressionError, match="nested too deep"):

@@ -328,10 +328,12 @@ def _end(plan: WorldPlan, instance: PlanInstance, step: Mapping[str, Any], port:
 
 
 _TEXTS = frozenset([str, bytes])
+_KEYS = frozenset([str, bytes, int])
 
 
 def _bounded(value: Any) -> Any:
-    """Returns `value` unless it is larger than a step may make. Raises ExpressionError."""
+    """Returns `value`, which a step makes, if a record can hold it. Raises ExpressionError if it is too large or too
+    deep, or if a map in it has keys that are no text, whole number or bytes."""
     left = MAX_VALUE
     todo: list[Iterator[Any]] = [iter((value,))]
     while todo:
@@ -343,6 +345,8 @@ def _bounded(value: Any) -> Any:
         if isinstance(part, str | bytes):
             left -= len(part)
         elif isinstance(part, Mapping):
+            if not _KEYS.issuperset(map(type, part)):
+                raise ExpressionError("a map has a key that is no text, whole number or bytes")
             left -= sum(len(key) for key in part if isinstance(key, str))
             todo.append(iter(part.values()))
         elif isinstance(part, list) and _TEXTS.issuperset(map(type, part)):  # usually many addresses: a shortcut
