@@ -1,7 +1,7 @@
 """The exact cost of the answers of a turn: the sum of the costs in their usage blobs.
 
-Invariant: a cost that nobody knows is None, never 0, and nothing is rounded before it is added up. `cost_cents` of a
-record is each answer's cost rounded up to a whole cent, so it is good for a limit and too much for a sum.
+Invariant: an unknown cost is None, never 0, and nothing is rounded before it is added up. The field `cost_cents` of a
+record is each answer's cost rounded up to a whole cent: it suits a limit, and a sum of it would be too large.
 """
 
 from __future__ import annotations

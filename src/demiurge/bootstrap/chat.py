@@ -51,7 +51,7 @@ MAX_TITLE = 500
 """The most characters of a new title."""
 
 TRIES = 50
-"""How often a message is offered again because another process was quicker."""
+"""How often a message is submitted again because the message of another process came first."""
 
 
 class Said(NamedTuple):
@@ -296,11 +296,12 @@ class Chat:
         return None
 
     async def resume(self, on_frame: OnFrame | None = None) -> None:
-        """Lets an open turn go on to its end, or to the next thing that waits for a person."""
+        """Continues an open turn until it ends or waits for a person."""
         await settle(self.backend, str(self.unit), on_frame)
 
     async def _settled(self, request_id: int, on_frame: OnFrame | None) -> Reply:
-        """Returns the reply once nothing goes on: another process may have decided what a person was asked."""
+        """Returns the reply once the turn has settled: another process may have made the decision that a person was
+        asked for."""
         before, reply = None, await self.reply(request_id)
         while reply.is_running and reply != before:
             await self.resume(on_frame)

@@ -1,6 +1,7 @@
-"""The newer fields of the chat's definitions, which a world's own manifest may lack if it copies an older app's.
+"""The newer fields of the chat's definitions. A manifest that a world brings of its own may lack them, if it was copied
+from an older version of the app.
 
-A chat goes on without them. An option that needs one is refused, by its name, before anything is recorded.
+Such a chat works without them. An option that needs a missing field is refused by name, before anything is recorded.
 """
 
 from __future__ import annotations

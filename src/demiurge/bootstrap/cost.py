@@ -1,11 +1,11 @@
 """The cost of a world's model answers, by chat, day and model.
 
-Invariant: a cost that nobody knows is None, never 0, and sums are exact (`values.money`). A sum with an answer of
-unknown cost has no `cost_usd`; `known_usd` is then the least that it is.
+Invariant: an unknown cost is None, never 0, and sums are exact (`values.money`). A sum that includes an answer of
+unknown cost has no `cost_usd`; its `known_usd` is a lower bound.
 
-The records of the days that are looked at are read, and one usage blob for each answer, never the whole history: the
-first of them is found by halving. Records are in the order of their positions; if the clock of the machine was set
-back, records of about that time may count to the day before or after the first one.
+Only the records of the requested days are read, and one usage blob for each answer; a binary search finds the first
+record. Records are in the order of their positions. If the clock of the machine was set back, records of about that
+time may count to the day before or after the requested ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from demiurge.world.unit import Unit
 __all__ = ["DAYS", "cost_of_world"]
 
 DAYS = 30
-"""So many days are looked at if nothing is said."""
+"""The number of days that are reported by default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The key of the digests by which a world's receipts tell the values of secrets apart.
 
-It lies in the world's folder, and in none of its records and blobs: who reads a journal can't check guesses with it. A
-new key would make every value look changed, so the journal's meta data notes which key is the world's, by a digest.
+The key lies in the world's folder, and in none of its records and blobs, so a reader of the journal can't verify a
+guess of a secret. A new key would make every value look changed. So the journal's meta data contains a digest of the
+world's key.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ _META: Final = "digest_key"
 
 
 class WorldDigestKey:
-    """The key of the world in `folder`; without its `store` nothing is noted and no loss is seen."""
+    """The key of the world in `folder`. Without `store` the key is not noted in the journal, and a lost key is not
+    detected."""
 
     def __init__(self, folder: Path, store: Store | None = None) -> None:
         self._path, self._store = folder / DIGEST_KEY, store
 
     def read(self) -> bytes:
-        """Returns the key, which is made and noted when it is first needed. Raises Unavailable (`lost`: it was another
-        key before)."""
+        """Returns the key, and makes and notes it at the first call. Raises Unavailable (`lost`) if the journal has
+        noted another key."""
         lost = self.lost()
         if lost:
             raise Unavailable(lost[0], code="lost")
@@ -54,7 +56,7 @@ class WorldDigestKey:
         return () if _name(key) == known else (f"{self._path} is not the one that this world had. {OR_ACCEPT}",)
 
     def accept_loss(self) -> None:
-        """Goes on with the key that is there, or with a new one: digests from here on match none before."""
+        """Accepts the key file as it is, or makes a new key: later digests match none of the earlier ones."""
         if self._store is not None:
             try:
                 read_key(self._path)

@@ -1,7 +1,7 @@
-"""Making a fork in a folder: it is built beside it, and gets its name when it is whole.
+"""Makes a fork in a folder. The fork is built in a hidden folder beside the target, and renamed when it is complete.
 
-A crash at any moment leaves the folder as it was, or the fork in it; and at most a hidden folder `.world_....fork`
-beside it, which nothing reads.
+A crash at any moment leaves the target folder as it was, or with the whole fork in it. At most a hidden folder
+`.world_....fork` is left beside it, which nothing reads.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ _TAKEN: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.E
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A world in `folder` that has the first `records` records of another, up to its `position`. What `World.open`
-    takes for a path.
+    """A world in `folder` that has the first `records` records of another world, up to its `position`. `World.open`
+    accepts it as a path.
 
-    `ended` is how many intents were open there, and are answered `unknown_outcome` in the fork. `unchecked` units have
-    read what was erased since: of them the fork has the records and no state, and they take no event.
-    """
+    `ended` is the number of intents that were open there; in the fork they are answered `unknown_outcome`. `unchecked`
+    are units whose inputs were erased since: the fork has their records but not their state, and they take no event."""
 
     folder: Path
     world_id: str
@@ -51,7 +50,8 @@ class Fork:
 
 
 Build: TypeAlias = Callable[[Store, Callable[[Ref], object]], Forked]
-"""Fills a store; calls the second before it puts a blob that the source has."""
+"""Fills the store of a new world. It calls its second argument with the address of each blob of the source before it
+stores that blob."""
 
 
 def _no_files(_ref: Ref) -> None:
@@ -70,11 +70,9 @@ def absolute(path: str | os.PathLike[str]) -> Path:
 def make_fork(
     source: Store, folder: Path, entropy: Entropy, build: Build, beside: Callable[[Path], object] = _nothing
 ) -> Forked:
-    """Lets `build` fill the store of a new world from `source`, and puts it in `folder`, which is empty or not there.
-    `beside` adds the world's other files.
-
-    Raises Conflict (`exists`: something is there), Unavailable, and what `build` raises.
-    """
+    """Fills the store of a new world from `source` with `build`, and moves the world to `folder`, which is empty or
+    missing. `beside` adds the world's other files. Raises Conflict (`exists`: something is there), Unavailable, and
+    what `build` raises."""
     folder = folder.resolve()
     taken = Conflict(f"There is something in {folder} already: choose an empty folder for the fork.", code="exists")
     world_id = new_id("world", entropy)

@@ -1,8 +1,9 @@
-"""The manifest of a process that joined a world: agreed with the owner, and in force when this process succeeds it.
+"""The manifest of a process that joined a world: agreed with the owner, and in force when this process becomes the
+owner.
 
-The process that joins has to run the world as the owner does only in what it names: tools, policy, prompt, code. If it
-becomes the owner it takes over the manifest in force, with its policy, if it has the code. Without the code it is no
-owner: it looks on.
+A joining process has to agree with the owner only in the options that it names: tools, policy, prompt, code. A
+successor takes over the manifest in force, with its policy, if it has the code for it. Without the code it does not
+become the owner, and can only read.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ __all__ = ["Joined"]
 
 
 class Joined:
-    """The manifest that the owner had when this process joined. `names_tools`: the options name tools, which are listed
-    already."""
+    """The manifest that the owner had when this process joined. `names_tools`: the options name tools, and these tools
+    are already listed. `former`: the agreement with the previous owner."""
 
     def __init__(
         self, options: WorldOptions, config: ProcessConfig, *, names_tools: bool, former: Joined | None = None
@@ -36,9 +37,10 @@ class Joined:
         self._log_length = 0
 
     def agree(self, node: bytes, log_length: int, log: Callable[[], list[dict[str, Any]]]) -> None:
-        """Notes the owner's manifest, and how many records its log has. Raises Conflict (`owned`) if the options name
-        tools, a policy, a prompt or code that differ from the owner's, and were not replaced since this process joined
-        a `former` owner."""
+        """Keeps the owner's manifest and the length of its log.
+
+        Raises Conflict (`owned`) if the options name tools, a policy, a prompt or code that differ from the owner's. A
+        difference is accepted if the manifest was changed since this process joined the `former` owner."""
         others = list(self._differences(node))
         if others and not (self._former is not None and self._former._is_replaced(ref_of(node), log())):
             raise Conflict(
@@ -49,7 +51,7 @@ class Joined:
         self._ref, self._log_length = ref_of(node), log_length
 
     def _is_replaced(self, ref: Ref, log: list[dict[str, Any]]) -> bool:
-        """Returns whether this manifest is in force because somebody changed the one that this process joined."""
+        """Returns whether this manifest is in force because it replaced the one that this process agreed to."""
         last = log[-1] if log and self._ref is not None else None
         return last is not None and last["manifest"] == ref and self._is_after(last["seq"], last["how"])
 
@@ -73,8 +75,10 @@ class Joined:
     def followed(
         self, store: Store, in_force: ManifestInForce, config: ProcessConfig
     ) -> tuple[ManifestInForce, ProcessConfig]:
-        """Returns what this process runs the world with as the owner's successor. That is what it brings itself
-        (`in_force`, `config`) unless the log has a manifest that was in force since it joined. Raises LacksCode."""
+        """Returns the manifest and the configuration with which this process runs the world as the owner's successor.
+
+        These are its own (`in_force`, `config`), unless the log shows that another manifest has been in force since it
+        joined. Raises LacksCode."""
         entry = last_entry(store) if self._ref is not None else None
         if entry is None or entry.ref == in_force.manifest.ref:
             return in_force, config

@@ -1,9 +1,10 @@
-"""The ledger of a world, in a file of its own beside the journal: made when a tool is there that needs one.
+"""The ledger of a world, in a file of its own beside the journal. The file is made when a tool needs it.
 
-The world notes the ledger's id in its store, so one that is deleted, or that is another's, is noticed.
+The world's store contains the id of the ledger, so a ledger that was deleted or exchanged is noticed.
 
-A ledger speaks of the outside, and that has no forks: a fork of a world begins with a copy of all that the ledger knows
-when it is made, whatever position it is forked at; what is open then is in doubt there.
+The ledger records effects on the outside, and the outside has no forks. So a fork of a world begins with a copy of the
+whole ledger as it is when the fork is made, at whatever position it is forked; entries that are open then are in doubt
+in the fork.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _ERASED = "This call was done before, and is not run again; its result was erase
 
 
 class WorldLedger:
-    """The ledger of the world in `folder`, whose `store`, if any, keeps its id; close it at the end. Raises what
-    `SqliteEffectLedger` does, and Damaged (`lost`)."""
+    """The ledger of the world in `folder`; the caller closes it. `store`, if given, keeps the ledger's id. Raises what
+    `SqliteEffectLedger` raises, and Damaged (`lost`)."""
 
     def __init__(self, folder: Path, clock: Clock, store: Store | None = None) -> None:
         self._path, self._clock, self._store = folder / _NAME, clock, store
@@ -45,7 +46,8 @@ class WorldLedger:
         self._looked: SqliteEffectLedger | None = None
 
     def opened(self, source: ToolSource, *, may_change: bool = False) -> SqliteEffectLedger | None:
-        """Opens the ledger; None if no tool of `source` has an `idempotency`, and none will have (`may_change`)."""
+        """Opens the ledger. Returns None if no tool of `source` has an `idempotency` and no later tool can have one
+        (`may_change`)."""
         bound = (source.get(spec.name) for spec in source.specs())
         configs = [tool.idempotency for tool in bound if tool is not None and tool.idempotency is not None]
         if may_change or any(config.strategy is not IdempotencyStrategy.NONE for config in configs):
@@ -53,7 +55,7 @@ class WorldLedger:
         return self._open
 
     def existing(self) -> SqliteEffectLedger | None:
-        """Returns the ledger, None if the world has none. It is only read if the disk takes no writes."""
+        """Returns the ledger, read-only if the disk takes no writes; None if the world has none."""
         if self._open is None and not (self._path.exists() or self._known()):
             return None
         with self._opening:
@@ -68,7 +70,8 @@ class WorldLedger:
             return self._looked
 
     def lost(self) -> tuple[str, ...]:
-        """Returns a sentence that names the file, if entries of the ledger are lost; none if it can't be read."""
+        """Returns a sentence that names the file if entries of the ledger are lost. Returns nothing for a ledger that
+        can't be read."""
         if self._open is not None or not (self._path.exists() or self._known()):
             return ()
         try:
@@ -80,8 +83,8 @@ class WorldLedger:
         return ()
 
     def accept_losses(self, source: ToolSource) -> None:
-        """Goes on with the entries that are whole. Calls of the tools in `source` that the journal tells of, and that
-        have none, are in doubt."""
+        """Keeps the entries that are intact. Calls in the journal that have no entry become doubts, if their tools are
+        in `source`."""
         with self._made(accepts_losses=True) as ledger:
             if self._store is not None:
                 doubt_again(self._store, source, ledger, self._clock)
@@ -102,8 +105,9 @@ class WorldLedger:
                 ledger.copy_to(folder / _NAME)
 
     def forget(self, data: bytes, words: ErasedWords, *, dry_run: bool) -> tuple[list[Mention], list[Mention]]:
-        """Let the result go that a tool's message shows, and find who else says its words: results of other calls, and
-        keys, which can't be erased. A call stays done, and is not run again."""
+        """Erases the result that a tool's message shows, and returns where else the ledger contains its words: in
+        results of other calls, and in keys, which can't be erased. The entry of the call stays, so the call does not
+        run again."""
         ledger = self.existing()
         return ([], []) if ledger is None else _forget(ledger, data, words, dry_run=dry_run)
 
@@ -113,7 +117,7 @@ class WorldLedger:
                 ledger.close()
 
     def _readable(self) -> SqliteEffectLedger:
-        """Opens the ledger; only to be read where the world is, or where the disk takes no writes."""
+        """Opens the ledger, read-only if the world is read-only or the disk takes no writes."""
         read_only = self._store.read_only if self._store is not None else None
         try:
             return self._checked(read_only)

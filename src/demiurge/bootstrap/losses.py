@@ -30,8 +30,8 @@ __all__ = ["Losses"]
 
 
 class Losses:
-    """The losses of the world in `folder`, made before it is opened. `why`: the reason to accept them, None to leave
-    them as they are."""
+    """The losses of the world in `folder`. Make it before the world is opened. `why` is the reason to accept the
+    losses; with None they are not accepted."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str], why: str | None) -> None:
         self._folder, self._environment, self._why = folder, environment, why
@@ -42,14 +42,14 @@ class Losses:
         self.accepted: AcceptedLoss | None = None
 
     def begin(self) -> None:
-        """Forgets what was remembered of another world in this place, when a new one was made in it; or of this one,
-        when its mark is lost and that is accepted. Raises Unavailable."""
+        """Forgets the remembered settings of another world, if a new world was made in its folder, or of this world, if
+        its mark is lost and the loss is accepted. Raises Unavailable."""
         if self._is_new or self.accepts:
             self._mark = disown(self._environment, self._folder) or self._mark
 
     def settle(self, store: Store, manifest: Manifest, source: ToolSource) -> None:
-        """Records what is lost and goes on without it, where that is wanted and something is. Safe to repeat when it
-        was cut short. Raises InvalidValue, Unavailable."""
+        """Records the losses and continues without the lost parts, if they are accepted and there are any. A call that
+        was interrupted can be repeated. Raises InvalidValue, Unavailable."""
         if self._why is not None and self.accepted is None:
             self.accepted = self._accept(store, manifest, source, self._why)
 

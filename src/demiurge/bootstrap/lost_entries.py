@@ -1,8 +1,8 @@
-"""The calls that a lost ledger knew, read from the journal: those that were begun are in doubt in the new ledger.
+"""Rebuilds the entries of a lost ledger from the journal: each call that was begun becomes a doubt in the new ledger.
 
-The journal says which tools were called with what, and the tool at hand says under which key. So an equal call is
-answered `unknown_outcome`, as it is after a crash, until a person settles it. A call whose tool is not at hand, or
-whose arguments were erased, can't be found again.
+The journal says which tools were called with which arguments, and the tool itself computes the key. An equal call is
+then answered `unknown_outcome`, as after a crash, until a person settles the doubt. A call whose tool is missing here,
+or whose arguments were erased, can't be rebuilt.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NOTHING_DONE = frozenset(
         ToolErrorCode.EXECUTION,
     }
 )
-"""The codes with which a call ends that left nothing in the ledger."""
+"""The error codes of calls that left no entry in the ledger."""
 
 
 class _Intent(NamedTuple):
@@ -47,8 +47,8 @@ class _Intent(NamedTuple):
 
 
 def doubt_again(store: Store, source: ToolSource, ledger: SqliteEffectLedger, clock: Clock) -> int:
-    """Puts a doubt into `ledger` for each call that was begun and has no entry there; how many. Reads all records.
-    Raises Damaged, Archived, Unavailable."""
+    """Adds a doubt to `ledger` for each call that was begun and has no entry there. Returns the number of doubts. Reads
+    all records. Raises Damaged, Archived, Unavailable."""
     begun: dict[bytes, _Intent] = {}
     ingress: Row | None = None
     for row in store.read_all():

@@ -1,8 +1,10 @@
-"""A world's manifest: the definitions that it keeps, and the tools, code and policy of the process that has it open.
+"""A world's manifest: the definitions that the world keeps, and the tools, code and policy of the process that has it
+open.
 
-Definitions are data and stay in the world, in its store: the shipped app's unless it was given others. Code never does:
-who opens a world says which Python functions are its reducers, so nobody runs what somebody else put into a folder. And
-definitions that a world brought are read only, until its user takes them (`adoption`).
+Definitions are data and stay in the world's store. A world that was given none has those of the shipped app. Code is
+never stored in a world: the process that opens it names the Python functions that are its reducers, so nobody runs a
+program that somebody else put into a folder. Definitions that a world brought with it can only be read until its user
+accepts them (`adoption`).
 """
 
 from __future__ import annotations
@@ -85,10 +87,13 @@ class Definitions(NamedTuple):
 
 
 class ManifestInForce(NamedTuple):
-    """A manifest for a process. `missing`: modules whose code it has not, so that they can be looked at and no more;
-    `blobs`: those that the manifest names; `own`: the hash of the definitions that the world keeps, None: it has the
-    shipped app's; not `adopted`: nobody took them here, so that they can be looked at and no more; `refused`: why
-    nothing may run under a policy that nobody named; `notices` are for the user who opens the world."""
+    """A manifest, and what a process may do with it.
+
+    `missing`: modules without code in this process; their units can only be read. `blobs`: the blobs that the manifest
+    names. `own`: the hash of the definitions that the world keeps, None if it has those of the shipped app. `adopted`
+    is false if no user accepted the definitions here; the world can then only be read. `refused`: the error for events
+    if the policy that was remembered for this world can't be recalled. `notices`: sentences for the user who opens the
+    world."""
 
     manifest: Manifest
     missing: tuple[str, ...]
@@ -101,8 +106,8 @@ class ManifestInForce(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProcessConfig:
-    """The tools, policy and code that a process brings to a world. `policy` None: the definitions' own, else the
-    `default_policy` of its tools."""
+    """The tools, policy and code with which a process opens a world. With `policy` None the policy of the definitions
+    applies, or else the `default_policy` of the tools."""
 
     source: ToolSource
     policy: ToolPolicy | None
@@ -110,8 +115,8 @@ class ProcessConfig:
     code: Mapping[str, Reducer]
 
     def manifest_of(self, given: Definitions, *, new: bool = False) -> ManifestInForce:
-        """Returns the manifest of these definitions. Those that are `new` are checked, and need all their code: raises
-        BadManifest. Others were taken once, and are not checked again."""
+        """Returns the manifest of these definitions. With `new` they are checked, and the code of all modules is
+        required: raises BadManifest. Definitions that were accepted before are not checked again."""
         folder = Folder.of(given.definitions, given.root)
         modules = given.modules()
         settings, blobs = self._prompt(given, modules)
@@ -127,7 +132,7 @@ class ProcessConfig:
         return ManifestInForce(manifest, tuple(sorted(set(modules) - set(self.code))), blobs)
 
     def load(self, node: bytes) -> ManifestInForce:
-        """Returns the manifest of a stored node, with the code at hand."""
+        """Returns the manifest in a stored node, with the code of this process."""
         modules = Definitions.of_node(node).modules()
         manifest = Manifest.load(node, self._code_of(modules))
         return ManifestInForce(manifest, tuple(sorted(set(modules) - set(self.code))), ())

@@ -38,7 +38,7 @@ OPENED: Final = "opened with"
 MANIFEST_SET: Final = "manifest set"
 POLICY_SET: Final = "policy set"
 TOOLS_REFRESHED: Final = "tools refreshed"
-"""How a manifest comes into force, as the log of manifests says it."""
+"""The reasons for which a manifest comes into force, as the log of manifests records them."""
 
 NO_CODE: Final = "no_code"
 """The code of an error: a process lacks the code of a manifest."""
@@ -51,8 +51,9 @@ _PARTS: Final = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ManifestChange:
-    """The parts of the manifest in force that are replaced; None: that part stays. `sources`: digests of the reducers
-    that the asking process means, by module. `listed`: what has the new tools, in the owner's own process."""
+    """A change of the manifest in force; a part that is None stays as it is. `sources`: the digests of the reducers
+    that the asking process means, by module. `listed`: the source of the new tools, if the owner itself makes the
+    change."""
 
     how: str
     definitions: Definitions | None = None
@@ -62,7 +63,7 @@ class ManifestChange:
     listed: ToolSource | None = None
 
     def to_node(self) -> dict[str, Any]:
-        """Returns the change as it travels: without code."""
+        """Returns the change as data, without code, for the owner's socket."""
         given = self.definitions
         return {
             "how": self.how,

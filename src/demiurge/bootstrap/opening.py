@@ -97,8 +97,7 @@ class Opening:
         )
 
     def _guest(self, former: Joined | None = None) -> Remote:
-        """Joins the owner, whose successor this process may become. `former`: what was agreed on with the owner before
-        this one."""
+        """Joins the owner. This process may become its successor. `former`: the agreement with the previous owner."""
         options = self.options
         names_tools = self.source.any_given and not self.source.is_waiting
         joined = Joined(options, self.config, names_tools=names_tools, former=former)
@@ -152,13 +151,14 @@ class Opening:
 
     @property
     def _must_match_owner(self) -> bool:
-        """True if the options name tools, a policy, a prompt or code, which have to be those of the owner."""
+        """True if the options name tools, a policy, a prompt or code: these must equal the owner's."""
         options = self.options
         tools = self.source.any_given and not self.source.is_waiting
         return tools or options.system_prompt is not None or bool(options.policy or options.reducers)
 
     def _read_silent_owner(self) -> Backend:
-        """Reads the world while its owner is silent. Raises Unavailable, Damaged, UsageError, NotFound."""
+        """Opens the files of the world for reading while its owner does not respond. Raises Unavailable, Damaged,
+        UsageError, NotFound."""
         why = Conflict(holder(self.options.folder), code="owned")
         store = SqliteStore.open_read_only(self.options.folder, why)
         if store.read_only is None or store.read_only.alone:
@@ -167,7 +167,7 @@ class Opening:
         return replace(self, given=None, adopts=False)._embedded(store)
 
     def _read_without_owner(self, why: DemiurgeError) -> Embedded:
-        """Reads the world, which has no owner, for one call. Raises as `_read_silent_owner`."""
+        """Opens the files of a world without an owner, for one read call. Raises as `_read_silent_owner`."""
         store = SqliteStore.open_read_only(self.options.folder, why)
         return replace(self, given=None, adopts=False)._embedded(store)
 

@@ -26,9 +26,11 @@ SENTENCES: Final[Mapping[str, str]] = {
 
 def explain_tool(node: Mapping[str, Any], tool_id: str, caller: Caller) -> dict[str, Any]:
     """Returns the tool policy's decision on a call by `caller`: `{tool, known, effect, caller, decision, rule, rules,
-    approvers, why, policy}`. `node` is the manifest as data. `rules` are the lines that decide, of which `rule` is the
-    first; of each list of `approvers` somebody has to decide. A tool that is not in the manifest counts as one with the
-    effect `external_side_effect`."""
+    approvers, why, policy}`.
+
+    `node` is the manifest as data. `rules` are the deciding lines of the policy, and `rule` is the first of them.
+    `approvers` is a list of lists of roles: from each list one person has to approve. A tool that is not in the
+    manifest is treated as one with the effect `external_side_effect`."""
     policy = ToolPolicy.from_json(node["tool_policy"])
     effects = {spec["name"]: ToolEffect(spec["effect"]) for spec in node["toolset"]}
     effect = effects.get(tool_id, ToolEffect.EXTERNAL_SIDE_EFFECT)

@@ -1,4 +1,4 @@
-"""The application of a server: its routes, the guard before them, and what runs as long as it does."""
+"""The application of a server: its routes, the guard in front of them, and the tasks that run for its lifetime."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ ROUTES = (
     trace,
     workspaces,
 )
-"""The routes in the order in which a path is looked for: events, of which there are most, first."""
+"""The modules of routes, in the order in which the path of a request is matched. Events come first, because most
+requests are for them."""
 
 
 class Api(FastAPI):
@@ -76,8 +77,8 @@ class Api(FastAPI):
 
 
 def create_app(world: World, options: ServeOptions) -> FastAPI:
-    """Returns the application that serves an open world. What the world has left open goes on when the application
-    starts; the world stays open when the application ends."""
+    """Returns the application that serves an open world. When the application starts, it resumes the world's unfinished
+    work. When it ends, the world stays open."""
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncGenerator[None, None]:
@@ -116,7 +117,7 @@ def add_routes(app: FastAPI) -> None:
 
 
 async def _go_on(world: World) -> None:
-    """Takes up what an earlier process left open."""
+    """Resumes the work that an earlier process left unfinished."""
     with suppress(asyncio.CancelledError):
         try:
             await world.settle()

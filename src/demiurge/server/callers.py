@@ -1,7 +1,8 @@
 """The caller of a request: a token in a header, or the cookie of a browser that has logged in.
 
-Invariant: the caller comes from the token alone, never from a field of the request. A cookie is sent by the browser
-unasked, so a write that comes with one needs the CSRF header as well, whose value only a page of this server can read.
+Invariant: the caller comes from the token alone, never from a field of the request. A browser attaches its cookie to
+every request, also to one that another site caused. So a write that is authenticated by a cookie needs the CSRF header
+as well, whose value only a page of this server can read.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _CLOCK, _ENTROPY = SystemClock(), SystemEntropy()
 
 @dataclass(frozen=True, slots=True)
 class CallerSession:
-    """The token of a request, the secret text of it, and the world as its caller sees it."""
+    """The token of a request, the token's secret text, and the world as the token's caller sees it."""
 
     token: Token
     secret: str = field(repr=False)

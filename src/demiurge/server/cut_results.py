@@ -1,4 +1,4 @@
-"""Long public results of calls, cut for a reader who shows their beginning alone."""
+"""Shortens long public results of calls, for a client that displays only the beginning of a result."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final
 __all__ = ["HEAD", "cut_results"]
 
 HEAD: Final = 4000
-"""Characters of a result that was cut."""
+"""The number of characters that are kept of a result that was cut."""
 
 
 def cut_results(answers: Sequence[dict[str, Any]], most: int | None) -> None:
     """Replaces each `result` that has more than `most` bytes as JSON by None, and adds `result_cut`: `{bytes, head}`.
-    The blob that `view_ref` names has the whole. None cuts nothing."""
+    The whole result is in the blob `view_ref`. With `most` None nothing is cut."""
     if most is None:
         return
     for answer in answers:

@@ -25,7 +25,7 @@ STALL_S: Final = 30.0
 """How long one write may wait for the reader, in seconds."""
 
 RETRY_MS: Final = 1000
-"""How long a browser waits before it comes back, in milliseconds."""
+"""The delay after which a browser reconnects, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,9 @@ class StreamEvent:
 
 
 class EventStream(Response):
-    """Sends the events of `source` until it ends, the reader goes, or `closing` is set: then a last event `closing`
-    says so. A failure of the source is the last event, `error`, with its code and message."""
+    """Sends the events of `source`. The stream ends with the source, when the reader disconnects, or when `closing` is
+    set; then its last event is `closing`. If the source fails, the last event is `error`, with the code and the
+    message."""
 
     media_type = "text/event-stream"
 
@@ -112,8 +113,8 @@ async def _until_gone(receive: Receive) -> None:
 
 
 async def merged(*sources: AsyncIterator[StreamEvent], backlog: int) -> AsyncGenerator[StreamEvent, None]:
-    """Yields the events of all sources as they come, until one ends or fails. A source waits while `backlog` events of
-    all are not taken."""
+    """Yields the events of all sources as they come, until one source ends or fails. While `backlog` events are not yet
+    taken by the reader, the sources wait."""
     queue: asyncio.Queue[StreamEvent | BaseException | None] = asyncio.Queue(backlog)
 
     async def drain(source: AsyncIterator[StreamEvent]) -> None:

@@ -1,7 +1,7 @@
 """One turn of a chat as the lines of the data-stream protocol (`wire.data_stream`).
 
-Text comes from frames, as the model writes it. Calls and results come from the record, so that those of an earlier
-process are there too. Closing the stream stops nothing: the turn belongs to the world.
+Text comes from frames, as the model writes it. Calls and results come from the record, so the lines contain those of an
+earlier process too. The turn belongs to the world: it goes on when the stream is closed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The manifests that this user accepted: a world's own manifest counts only for a user who took it, on this machine.
+"""The manifests that this user accepted. A manifest that a world brings with it has effect only for a user who accepted
+it, on this machine.
 
-A world keeps its manifest, so one that was copied, shared or found may bring somebody else's grants, triggers, secrets
-and tool policy. That one was taken is kept in the user's config folder, never in the world, and by the hash of the
-definitions: others that come into their place count for nothing.
+A world contains its manifest, so a world that was copied, shared or found may bring the grants, triggers, secrets and
+tool policy of somebody else. The acceptance is recorded in the user's config folder, never in the world, with the hash
+of the definitions: definitions that replace them are not accepted.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Adoption:
         return kept is not None and ref in (kept.manifest, kept.former_manifest)
 
     def policy_not_recalled(self) -> NotRecalled | None:
-        """Why the policy that was remembered for this world can't be told, if one was: it is not to be dropped for the
-        default."""
+        """Returns the error if a policy was remembered for this world and can't be recalled, else None. The default
+        policy must not replace such a policy."""
         try:
             recall(self.environment, self.folder)
         except NotRecalled as error:
@@ -45,9 +46,11 @@ class Adoption:
         return None
 
     def take(self, ref: str | None, former: str | None = None) -> str | None:
-        """Records that the user accepts the definitions with this hash, or none. `former`: those that the world has
-        until it keeps the new ones; if they were accepted they still count, so that a process killed in between leaves
-        a world that runs. Returns a warning for the user if the record could not be written, else None."""
+        """Records that the user accepts the definitions with this hash (None: no definitions).
+
+        `former`: the hash of the definitions that the world still has. If they were accepted they remain so, and a
+        process that is killed before the world keeps the new ones leaves a world that runs. Returns a warning for the
+        user if the record could not be written, else None."""
         try:
             kept = recall(self.environment, self.folder)
             if (kept.manifest if kept is not None else None) == ref:
@@ -60,7 +63,7 @@ class Adoption:
             why = error.message
         if ref is None:
             return None
-        return f"That this world's manifest was set here can't be kept, so it counts for this process only. {why}"
+        return f"Your decision on this world's manifest could not be saved, so it counts for this process only. {why}"
 
 
 def not_adopted() -> Conflict:

@@ -1,8 +1,9 @@
-"""The calls that this user allowed, in this world and this place: no other approval lets one begin.
+"""The calls that this user approved, in this world and this folder. A call does not begin with the approval of anybody
+else.
 
-A journal says that a call was approved, but who wrote it may have been somebody else: a world may be copied, shared,
-found, or lent and come back. So an approval is noted in the user's config folder before it is journaled, bound to what
-was asked, and one that is not among them counts for nothing.
+The journal says that a call was approved, but somebody else may have written that: a world may be copied, shared,
+found, or lent and given back. So an approval is written to the user's config folder before it is journaled, bound to
+the question that was asked. An approval in the journal without such a record has no effect.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from demiurge.world.state import OpenIntent
 __all__ = ["LocalApprovals"]
 
 MOST = 256
-"""How many are kept, the latest, of calls and of rules: each is of use only until its call has begun."""
+"""The number of latest approvals and rules that are kept: an approval is of no use once its call has begun."""
 
 RULE = "rule:"
-"""Stands before the id of a standing rule."""
+"""The prefix of a standing rule's id."""
 
 
 class LocalApprovals:
@@ -50,7 +51,7 @@ class LocalApprovals:
             why = "There is no home folder: set HOME."
         except DemiurgeError as error:
             why = error.message
-        return f"That a call was approved here can't be kept, so it counts for this process only. {why}"
+        return f"The approval could not be saved, so it counts for this process only. {why}"
 
     def holds(self, intent: OpenIntent) -> bool:
         """Returns whether the user approved `intent`. False if the user's record can't be trusted."""

@@ -1,10 +1,11 @@
-"""The code that this user has run a world with, by the digests of its sources: such code may be run again.
+"""The code with which this user has run a world, by the digests of its sources. Such code may be run again.
 
-A world keeps the source of each reducer, so that a history which other code wrote can be computed. That is a program in
-a folder that may come from somebody else. So what this user's own installation and modules bring is noted in the user's
-config folder, for this world in this place, when the world is run with it; what is not among that runs on request only.
-What a world keeps, or says of itself, is never noted. The reducers that earlier versions of this program shipped need
-no note: they are told by their digests.
+A world keeps the source of each reducer, so that a history can be replayed with the code that wrote it. That source is
+a program in a folder which may come from somebody else. So the digests of the code that the user's own installation and
+modules provide are recorded in the user's config folder, for this world in this folder, when the world is run with it.
+Other code in the world runs only on request. The source that a world contains is never a reason to record it.
+
+Reducers that earlier versions of this program shipped need no record: their digests are known.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from demiurge.world.reducer import Reducer
 __all__ = ["TrustedCode"]
 
 MOST = 64
-"""How many are kept, the latest: at its first step after a change a unit gets a snapshot, and needs the old no more."""
+"""The number of latest digests that are kept. A unit gets a snapshot at its first step after a change of code, and does
+not need the old code after that."""
 
 
 class TrustedCode:
@@ -47,7 +49,7 @@ class TrustedCode:
             return False
 
     def copy_to(self, fork: Path) -> None:
-        """Trusts the same sources in a fork that this user made: they wrote its past."""
+        """Records the same sources for a fork that this user made, because they wrote the fork's past."""
         with suppress(DemiurgeError):
             if known := self._kept():
                 remember(self._environment, fork, lambda kept: replace(kept, code=known))

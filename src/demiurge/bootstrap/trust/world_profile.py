@@ -1,21 +1,23 @@
 """The settings with which a user runs a world: tools, policy, the addresses of its chats' models, and the manifest of
-its own that the user accepted. They are remembered, so that they need not be named again.
+its own that the user accepted. They are remembered, so that a later command need not name them.
 
-It is kept in the user's config folder, never in the world: a world that was copied, shared or found names no code that
-is run here, and has no manifest that counts here. A record is for one world in one place: the world's folder has a
-random mark, and the record its digest, so another world that takes the place has none. No key is ever in it.
+A record is kept in the user's config folder, never in the world: a world that was copied, shared or found names no code
+that is run here, and its manifest has no effect here. No record contains a key.
 
-A record goes along with a world that was moved. What tells a moved world from a copy is the file of its mark: a record
-names the device, the inode and the time of the last change of that file, which moving a folder leaves as they are and
-no copy has. The mark alone proves nothing, since anybody who had a copy of the world knows it.
+A record belongs to one world in one folder. The folder contains a random mark, and the record contains the digest of
+the mark, so another world in the same folder has no record. A record follows a world that was moved. A moved world is
+told from a copy by the file of its mark: the record contains the device, the inode and the change time of that file,
+which a move of the folder preserves and a copy does not. The mark alone proves nothing, since everybody who had a copy
+of the world knows it.
 
-A policy that was remembered is never passed over for the default one. So recalling fails if the mark of the world in a
-record's place is another one or is lost, and if a world is a copy of one for which a policy is remembered. A record in
-whose place a new world is made is set aside, under another name, for the world that was there may have been moved.
+A remembered policy is never silently replaced by the default one. So recalling fails if the mark in a record's folder
+has changed or is lost, and if a world is a copy of one for which a policy is remembered. If a new world is made in the
+folder of a record, the record is renamed and kept, because the former world may have been moved.
 
-A record is read, changed and written under one lock, so nothing that threads or processes note at once is lost. One
-whose world is gone is dropped when another is written, if it holds nothing but digests of code: the world may be on a
-disk that is away, and what somebody decided of it is not to be decided again."""
+A record is read, changed and written under one lock, so nothing that threads or processes record at once is lost. The
+record of a deleted world is removed when another record is written, if it contains only digests of code. Other records
+are kept: the world may be on a disk that is not mounted, and its user should not have to decide again.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +48,16 @@ MOVED = "moved"
 """The code of NotRecalled for a copy."""
 LONGEST = 256 * 1024
 LOOKED_AT = 32
-"""Most records of other worlds that a write looks at."""
+"""The largest number of records of other worlds that one write examines."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorldProfile:
-    """`tools`: dotted module names, looked for in `folders`; `policy`: an absolute path; `manifest`: the hash of the
-    world's own definitions, and `former_manifest` that of the ones before; `addresses`: see `chat_address`; `approved`:
-    see `approved.LocalApprovals`; `code`: see `own_code.TrustedCode`. Nothing of it is code."""
+    """The remembered settings of one world. It contains no code.
+
+    `tools`: dotted module names, looked for in `folders`. `policy`: an absolute path. `manifest`: the hash of the
+    world's own definitions; `former_manifest`: that of the definitions before. `addresses`: see `chat_address`.
+    `approved`: see `local_approvals.LocalApprovals`. `code`: see `trusted_code.TrustedCode`."""
 
     folders: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -66,8 +70,8 @@ class WorldProfile:
 
 
 class NotRecalled(Unavailable):
-    """The world is not, or can't be shown to be, the one that a record is for: `mark_changed` where the record's own
-    place has another mark, `moved` for a copy. `policy`: the one in that record."""
+    """The world is not the one that a record was written for, or can't be shown to be it. Code `mark_changed`: the
+    folder of the record has another mark. Code `moved`: the world is a copy. `policy`: the policy in that record."""
 
     def __init__(self, message: str, *, code: str, policy: str | None) -> None:
         super().__init__(message, code=code)
@@ -75,8 +79,8 @@ class NotRecalled(Unavailable):
 
 
 def recall(environment: Mapping[str, str], world: Path) -> WorldProfile | None:
-    """Returns what is remembered of the world in this folder; None for nothing, or if there is no world. Raises
-    NotRecalled, and Unavailable for a record that others could have changed, or that is none."""
+    """Returns the remembered settings of the world in this folder; None if there are none, or no world. Raises
+    NotRecalled, and Unavailable for a record that is damaged or that others could have changed."""
     place = _place(environment, world)
     if place is None:
         return None
@@ -88,8 +92,8 @@ def recall(environment: Mapping[str, str], world: Path) -> WorldProfile | None:
 
 
 def disown(environment: Mapping[str, str], world: Path) -> str | None:
-    """Forgets what is remembered of another world in this folder, or of this one before its mark was lost: a sentence
-    about it; None where there is nothing of that kind. Raises Unavailable."""
+    """Removes the record of another world in this folder, or of this world before its mark was lost. Returns a sentence
+    about it, None if there was no such record. Raises Unavailable."""
     place = _place(environment, world)
     if place is None or not (place.exists() or (world / MARK).exists()):
         return None
@@ -117,9 +121,9 @@ def disown(environment: Mapping[str, str], world: Path) -> str | None:
 def remember(
     environment: Mapping[str, str], world: Path, change: Callable[[WorldProfile], WorldProfile]
 ) -> WorldProfile | None:
-    """Keeps the profile that `change` makes of the one that is kept, and returns it; None if no home folder is known.
-    `change` is called while nobody else can write, so it must not wait. Of a copy nothing is kept without a policy.
-    Raises NotRecalled, Unavailable."""
+    """Replaces the remembered profile by the one that `change` makes of it, and returns the new one; None if no home
+    folder is known. `change` is called under the lock, so it must not wait. For a copy of a world nothing is recorded
+    without a policy. Raises NotRecalled, Unavailable."""
     place = _place(environment, world)
     if place is None:
         return None
@@ -141,8 +145,8 @@ def remember(
 
 
 def forget(environment: Mapping[str, str], world: Path) -> None:
-    """Removes the tools, the policy and the addresses of the world in this folder; with a record that can't be read,
-    nothing. Raises Unavailable."""
+    """Forgets the tools, the policy and the addresses of the world in this folder. Removes a record that can't be read
+    as a whole. Raises Unavailable."""
     place = _place(environment, world)
     if place is None or not (place.exists() or (world / MARK).exists()):
         return
@@ -162,14 +166,14 @@ def forget(environment: Mapping[str, str], world: Path) -> None:
 
 
 def remembered_words(kept: WorldProfile) -> str:
-    """Returns the options of the command line that say the same."""
+    """Returns the options of the command line that set the same tools and policy."""
     policy = ["--policy", kept.policy] if kept.policy else []
     return shlex.join([*(word for name in kept.tools for word in ("--tools", name)), *policy])
 
 
 class _Record(NamedTuple):
-    """`mark`: the digest of the world's; `world` and `file`: its folder, and which file its mark was (`_file`), when
-    this was written; an earlier version wrote no `file`."""
+    """A stored record. `mark`: the digest of the world's mark. `world`: the world's folder when the record was written.
+    `file`: the identity of the mark's file at that time (`_file`); None in a record of an earlier version."""
 
     path: Path
     kept: WorldProfile
@@ -179,7 +183,8 @@ class _Record(NamedTuple):
 
 
 def _find(place: Path, world: Path) -> _Record | None:
-    """Returns the record of the world in this folder, whose own place is `place`. Raises as `recall`."""
+    """Returns the record of the world in this folder; `place` is where a record for this folder lies. Raises as
+    `recall`."""
     here = _read(place)
     problem = mark = None
     try:
@@ -215,13 +220,13 @@ def _find(place: Path, world: Path) -> _Record | None:
 
 
 def _alike(place: Path, world: Path) -> list[_Record]:
-    """Yields the records of worlds in other places that have the same mark."""
+    """Returns the records for other folders that have the same mark."""
     mark = _digest(world)
     return [record for record in _others(place) if record.mark == mark] if mark is not None else []
 
 
 def _others(place: Path) -> Iterator[_Record]:
-    """The records in other places than this, as far as they can be read."""
+    """Yields the readable records for other folders."""
     for path in sorted(place.parent.glob("*.json")):
         with suppress(DemiurgeError, OSError):
             record = _read(path) if path != place else None
@@ -251,7 +256,8 @@ def _read(place: Path) -> _Record | None:
 
 
 def _write(place: Path, world: Path, given: WorldProfile, before: _Record | None) -> None:
-    """In place of the record `before`, which may be in another place. The caller has the folder locked."""
+    """Writes a record in place of the record `before`, which may be for another folder. The caller holds the lock of
+    the config folder."""
     node = {**asdict(given), "mark": _digest(world), "world": str(world.resolve()), "file": _file(world)}
     node["folder"] = given.folders[0] if given.folders else ""  # what earlier versions read
     node |= {
@@ -269,7 +275,8 @@ def _write(place: Path, world: Path, given: WorldProfile, before: _Record | None
 
 
 def _set_aside(place: Path) -> None:
-    """Gives the record in this place, of a world that is not here, another name; one that says nothing is removed."""
+    """Renames the record for this folder, which belongs to a world that is no longer here. A record with nothing but
+    digests of code is removed."""
     with suppress(Unavailable):
         record = _read(place)
         if record is not None and record.mark is not None and record.kept != WorldProfile(code=record.kept.code):
@@ -278,7 +285,8 @@ def _set_aside(place: Path) -> None:
 
 
 def _drop_gone(place: Path) -> None:
-    """Moves on to the records that follow this one, which are others for each world."""
+    """Removes records of deleted worlds that contain only digests of code. Examines the `LOOKED_AT` records after this
+    one in the order of their names, so different worlds examine different records."""
     names = sorted(path.name for path in place.parent.glob("*.json"))
     after = bisect(names, place.name)
     for name in (names[after:] + names[:after])[:LOOKED_AT]:
@@ -310,7 +318,7 @@ def _digest(world: Path) -> str | None:
 
 
 def _file(world: Path) -> str | None:
-    """Returns a name of the file that is the world's mark; another file, also a copy, has another name."""
+    """Returns the identity of the mark's file: device, inode and change time. A copy of the file has another one."""
     try:
         found = os.stat(world / MARK)
     except OSError:

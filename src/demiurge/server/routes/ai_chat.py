@@ -25,9 +25,9 @@ router = APIRouter(prefix="/api/ai", tags=["chats"], route_class=StrictJsonRoute
 class ChatTurn(BaseModel):
     """The body that a chat user interface posts. Other fields are ignored.
 
-    The record of the world is the history: of all messages only the last one is new, and it is the user's. The others
-    are checked (docs/streams.md) and go nowhere. `skipToolCatalog` and `skipTools` leave the catalog's text, or the
-    tools as well, out of the request to the model."""
+    The record of the world is the history: of all messages only the last one is new, and it is the user's. The other
+    messages are checked (docs/streams.md) and then dropped. `skipToolCatalog` and `skipTools` leave the catalog's text,
+    or the tools as well, out of the request to the model."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
     messages: list[dict[str, JsonValue]] = Field(min_length=1, max_length=2000)
@@ -46,9 +46,11 @@ class ChatTurn(BaseModel):
     },
 )
 async def chat_turn(world: CurrentWorld, given: ChatTurn) -> StreamingResponse:
-    """Says the last message in a chat, and streams the turn. Without `chatId` a chat is made; the first line has its
-    id. The turn goes on when the connection is closed. A call that waits for a person ends the stream, and has no
-    result in it."""
+    """Sends the last message to a chat, and streams the turn. Without `chatId` a chat is made; the first line has its
+    id.
+
+    The turn goes on when the connection is closed. If a call needs a person's decision, the stream ends without the
+    result of that call."""
     parts = _new_message(given)
     texts = [part.text for part in parts if isinstance(part, Text)]
     attachments = [part.data for part in parts if isinstance(part, Image | Audio)]
@@ -59,7 +61,7 @@ async def chat_turn(world: CurrentWorld, given: ChatTurn) -> StreamingResponse:
 
 
 def _new_message(given: ChatTurn) -> tuple[Part, ...]:
-    """Returns the parts of the last message. Raises InvalidValue for messages that no chat has."""
+    """Returns the parts of the last message. Raises InvalidValue for messages that can't be the history of a chat."""
     items = chat_history.decode({"messages": given.messages}, recorded=_any_call).items
     last = items[-1]
     if given.messages[-1].get("role") != "user" or not isinstance(last, Message):
@@ -70,10 +72,11 @@ def _new_message(given: ChatTurn) -> tuple[Part, ...]:
 
 
 def _any_call(call_id: str) -> RecordedCall:
-    """Vouches for the form of a posted call alone: none of these messages reaches a model."""
+    """Returns a stand-in for the recorded call with this id. The posted calls are only checked for their form, because
+    none of these messages reaches a model."""
     return RecordedCall(ToolCall(call_id, "posted", "{}"))
 
 
 def _header(text: str) -> str:
-    """Returns the id of a chat as a header can have it; the first line of the stream has it exactly."""
+    """Returns the id of a chat in printable ASCII, for a header. The first line of the stream has the exact id."""
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in text)

@@ -25,8 +25,9 @@ router = APIRouter(prefix="/api/approvals", tags=["approvals"], route_class=Stri
 
 
 class WaitingCalls(BaseModel):
-    """The calls that wait, those that expire first before the others. A question has `asks`, `{question, choices,
-    allow_other}`, and no `expires_ns`. `now_ns` is the server's time: a clock that counts down begins there."""
+    """The calls that wait for a decision, ordered by the time at which they expire. A question has `asks`, `{question,
+    choices, allow_other}`, and no `expires_ns`. `now_ns` is the server's time: a countdown to `expires_ns` starts
+    there."""
 
     approvals: list[dict[str, Any]]
     now_ns: int
@@ -62,7 +63,7 @@ class GivenRule(BaseModel):
 
 
 class StandingRuleList(BaseModel):
-    """The standing rules that hold."""
+    """The standing rules in force."""
 
     rules: list[dict[str, Any]]
 
@@ -86,7 +87,7 @@ async def waiting(world: CurrentWorld) -> WaitingCalls:
 
 @router.get("/rules", responses=responses(401, 403, 503))
 async def rules(world: CurrentWorld) -> StandingRuleList:
-    """Lists the standing rules that hold, those that end first before the others."""
+    """Lists the standing rules in force, ordered by the time at which they end."""
     return StandingRuleList(rules=await world.standing_rules.list())
 
 
@@ -106,7 +107,7 @@ async def allow(world: CurrentWorld, approval_id: str, given: GivenRule) -> dict
 
 @router.get("/{approval_id}", responses=responses(401, 403, 404, 422, 503))
 async def one(world: CurrentWorld, approval_id: str) -> dict[str, Any]:
-    """Returns one of them."""
+    """Returns one waiting call."""
     return await _find(world, approval_id)
 
 

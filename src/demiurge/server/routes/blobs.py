@@ -23,7 +23,7 @@ router = APIRouter(prefix="/api/blob", tags=["blobs"], route_class=StrictJsonRou
 
 RANGE = re.compile(r"bytes=(?:([0-9]{1,15})-([0-9]{0,15})|-([0-9]{1,15}))", re.IGNORECASE)
 TYPED = 4096
-"""So many bytes of a blob show whether it is text."""
+"""The number of leading bytes of a blob that are examined to find its media type."""
 
 _BYTES: dict[str, Any] = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 
@@ -64,9 +64,11 @@ async def get(
     if_range: Annotated[str | None, Header()] = None,
     if_none_match: Annotated[str, Header()] = "",
 ) -> Response:
-    """Returns a blob that the caller may see, whole or one range of it. Several ranges, and a range that cannot be
-    read, are answered with the whole. An image or a sound has its own type; everything else is plain text or octets,
-    and a download: no browser runs it."""
+    """Returns a blob that the caller may see: the whole blob, or one range of it. A request for several ranges, or for
+    a range that can't be parsed, gets the whole blob.
+
+    An image or a sound has its own media type. Everything else is sent as plain text or octets, as a download, so that
+    no browser runs it."""
     data = await asyncio.to_thread(world.blobs.get, ref)
     media_type, tag = _media_type(data), f'"{ref}"'
     headers = {
@@ -105,8 +107,9 @@ def _media_type(data: bytes) -> str:
 
 
 def _window(text: str, size: int) -> tuple[int, int] | None:
-    """Returns the first byte and the end of a range, which is empty for one outside the blob; None for a text that is
-    no single range (RFC 9110, 14.2: such a header is ignored)."""
+    """Returns the first position and the end (exclusive) of the range that a `Range` header asks for; the range is
+    empty if it lies outside the blob. Returns None for a header that has no single valid range, which a server ignores
+    (RFC 9110, 14.2)."""
     found = RANGE.fullmatch(text)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Chats: listing and making them, reading what was said, saying something."""
+"""Chats: listing and creating them, reading their messages, sending a message."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ChatSummary(BaseModel):
 
 
 class Chats(BaseModel):
-    """The chats of the world, the one that something happened in last before the others."""
+    """The chats of the world, the most recently active first."""
 
     chats: list[ChatSummary]
 
@@ -77,7 +77,7 @@ class NewAttachment(BaseModel):
 
 
 class NewMessage(BaseModel):
-    """Something to say: a text, attachments, or both. `tools`: the only tools that the model may call in this turn."""
+    """A message to send: a text, attachments, or both. `tools`: the only tools that the model may call in this turn."""
 
     model_config = ConfigDict(extra="forbid")
     text: str = Field("", max_length=1_000_000)
@@ -88,7 +88,7 @@ class NewMessage(BaseModel):
 
 
 class AcceptedMessage(BaseModel):
-    """The message is taken; `unit` and `seq` name its event. With `wait` also how the turn ended."""
+    """An accepted message; `unit` and `seq` name its event. With `wait` the body says also how the turn ended."""
 
     chat_id: str
     unit: str
@@ -99,7 +99,7 @@ class AcceptedMessage(BaseModel):
 
 
 class TurnStanding(BaseModel):
-    """A turn. A cost that nobody knows is None, never 0."""
+    """The state of a turn. A cost that is not known is None, never 0."""
 
     model_config = ConfigDict(extra="ignore")
     request_id: int
@@ -127,7 +127,7 @@ async def chats(
     prefix: Annotated[str, Query(max_length=256, description="Only chats whose id begins so.")] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Chats:
-    """Lists chats with their titles, those in which something happened last first."""
+    """Lists chats with their titles, the most recently active first."""
     heads = sorted(
         await asyncio.to_thread(world.backend.read.heads, f"{CHAT}/{prefix}"), key=lambda head: -head.position
     )
@@ -170,7 +170,8 @@ async def messages(
     since: Annotated[int, Query(ge=0, le=2**53)] = 0,
     max_result: MaxResult = None,
 ) -> Messages:
-    """Returns what was said, from the request id `since` on, as far as the caller may see it (docs/callers.md)."""
+    """Returns the messages of a chat from the request id `since` on, as far as the caller may see them
+    (docs/callers.md)."""
     found = await world.chat(chat_id).messages(since)
     cut_results([message["tool"] for message in found if "tool" in message], max_result)
     return Messages(chat_id=chat_id, messages=found)
@@ -183,7 +184,7 @@ async def turn(
     request_id: Annotated[int, Path(ge=1, le=2**53)],
     max_result: MaxResult = None,
 ) -> TurnStanding:
-    """Returns how a turn stands: its calls with their public results, why it failed, its tokens and its cost."""
+    """Returns the state of a turn: its calls with their public results, why it failed, its tokens and its cost."""
     chat = world.chat(chat_id)
     reply = await chat.reply(request_id)
     runs = reply.is_running and not await world.backend.read.waiting_units(
@@ -197,8 +198,8 @@ async def turn(
 
 @router.post("/{chat_id}/messages", status_code=202, responses=responses(400, 401, 403, 404, 409, 413, 422, 503))
 async def send(world: CurrentWorld, chat_id: ChatId, given: NewMessage) -> AcceptedMessage:
-    """Says something in a chat, which is made if it is not there. The turn goes on when the connection is closed.
-    Fails with 409 (`chat_busy`) while the last turn goes on or waits for a person."""
+    """Sends a message to a chat, and creates the chat if there is none. The turn goes on when the connection is closed.
+    Fails with 409 (`chat_busy`) while the last turn runs or waits for a person."""
     chat = world.chat(chat_id)
     attachments = [StoredAttachment(each.mime, parse_ref(each.bytes_ref)) for each in given.attachments]
     said = await chat.say(given.text, attachments=attachments, max_tokens=given.max_tokens, tools=given.tools)

@@ -82,6 +82,6 @@ router.add_api_route(
 
 @router.get("/{unit:path}/{seq}", responses=responses(401, 403, 404, 422, 503))
 async def outcome(world: CurrentWorld, unit: str, seq: Annotated[int, Path(ge=0, le=2**53)]) -> EventOutcome:
-    """Says what became of an event, also of one that was refused."""
+    """Returns the outcome of an event, also of one that was refused."""
     found: dict[str, Any] = await event_outcome(world.backend, unit, seq)
     return EventOutcome(**found)

@@ -102,7 +102,7 @@ async def list_rows(
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
     unit: UnitName = None,
 ) -> JournalRows:
-    """Lists records in a few words each, for a list that loads the record that is opened."""
+    """Lists records as short rows, for a client that loads a full record only when the user opens it."""
     return JournalRows(rows=await asyncio.to_thread(rows, world.backend, unit, start, limit))
 
 

@@ -40,8 +40,9 @@ class DefinitionList(BaseModel):
 
 
 class ToolDecision(BaseModel):
-    """The decision of the tool policy on a call. `rules` are the lines that decide, of which `rule` is the first;
-    `approvers` are the roles of which somebody has to decide: one of each list."""
+    """The decision of the tool policy on a call. `rules` are the deciding lines of the policy, and `rule` is the first
+    of them. `approvers` is a list of lists of roles: a person with a role of the first list has to approve, a person
+    with a role of the second, and so on."""
 
     tool: str
     known: bool
