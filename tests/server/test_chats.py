@@ -217,3 +217,29 @@ async def test_a_message_with_nothing_in_it_and_one_with_an_unknown_blob_are_ref
     unknown = await user.post("/api/chats/c1/messages", json=body)
     assert unknown.status_code == 404, unknown.text
     assert served.provider.seen == []
+
+
+async def test_who_comes_after_a_standing_rule_is_told_who_made_it(served: Served) -> None:
+    user, approver = await served.client(), await served.client("approver")
+    call = served.provider.call("order_part", {"part": "bolt", "card": "x"})
+    served.provider.say(served.provider.answer(call), served.provider.answer(served.provider.text("Ordered.")))
+    await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
+    [asked] = (await user.get("/api/approvals")).json()["approvals"]
+    path = f"/api/approvals/{asked['id']}"
+    assert (await approver.post(f"{path}/rule", json={"count": 2, "reason": "cheap"})).status_code == 200
+    await served.world.settle()
+    for where, body in ((path, {"decision": "reject"}), (f"{path}/rule", {"count": 5})):
+        late = await user.post(where, json=body)
+        assert (late.status_code, late.json()["code"]) == (409, "decided")
+        details = late.json()["details"]
+        assert (details["by"], details["verdict"], details["reason"]) == ("user:approver", "approved", "cheap")
+    assert "user:approver allowed it" in late.json()["message"]
+
+
+async def test_who_makes_a_rule_of_a_decided_call_is_told_who_decided(served: Served) -> None:
+    await rejected(served)
+    user = await served.client()
+    journal = (await user.get("/api/journal?unit=demiurge/Demiurge@1/c1&kind=approval")).json()["records"]
+    late = await user.post(f"/api/approvals/{journal[0]['body']['intent']}/rule", json={"count": 5})
+    assert (late.status_code, late.json()["code"]) == (409, "decided")
+    assert late.json()["details"]["verdict"] == "rejected"

@@ -1,151 +1,226 @@
-"""Each path for each role: what it may ask, and that a viewer is shown no private argument or result by any of them."""
+"""Each path for each role: what it may ask, and that a viewer is shown no private argument or result by any of them.
+
+`ROWS` is a table of all paths of the application: a path without a row fails a test.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from tests.bootstrap.backend.test_operations import ARGUMENTS
 from tests.server.conftest import Served
 from tests.server.test_journal_stream import events
 
+from demiurge.bootstrap.backend.operations import OPERATIONS
+from demiurge.server.routes.calls import LOCAL
+from demiurge.values import cbor
+
 CANARY = "canary-4111-0123456789"
 ROLES = ("viewer", "agent", "approver", "chief", "user")
-READERS = frozenset(ROLES)
+ALL = frozenset(ROLES)
+RECORDS = ALL - {"viewer", "approver"}
+WRITES = frozenset({"agent", "user"})
+ASKED = frozenset({"agent", "approver", "user"})
+DECIDES = frozenset({"approver", "user"})
+CREATED = {"$tag": "ChatCreated", "$value": {"chat_id": "c9", "title": "T", "created_at_ms": 1}}
+SAID = {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}], "chatId": "c5"}
 
-MAY = {
-    "GET /api/approvals": {"agent", "approver", "user"},
-    "GET /api/doubts": {"agent", "approver", "user"},
-    "POST /api/events": {"agent", "user"},
-    "POST /api/blob": {"agent", "user"},
-    "POST /api/chats": {"agent", "user"},
-    "POST /api/chats/{chat_id}/messages": {"agent", "user"},
-    "POST /api/chats/{chat_id}/cancel": {"agent", "user"},
-    "POST /api/ai/chat": {"agent", "user"},
-    **{f"GET /api/workspace{rest}": {"agent", "chief", "user"} for rest in ("", "/{name}/file", "/{name}/tree")},
-    **{f"GET /api/workspace/{{name}}/{what}": {"agent", "chief", "user"} for what in ("versions", "diff")},
-    "PUT /api/workspace/{name}/file": {"agent", "user"},
-    "DELETE /api/workspace/{name}/file": {"agent", "user"},
-}
-"""Who may use a path, where not every role may. A path that is not here is asked by every role all the same."""
 
-QUERIES = {
-    "/api/policy/explain": "?tool=order_part",
-    "/api/workspace/{name}/file": "?path=a.txt",
-    "/api/workspace/{name}/diff": "?old=1",
+class Row(NamedTuple):
+    """What a path answers: `status` to the roles that `may`, `refused` to the others. `query` and `body` (JSON, or
+    bytes) are what is asked with."""
+
+    may: frozenset[str]
+    status: int = 200
+    query: str = ""
+    body: Any = None
+    refused: int = 403
+
+
+ROWS = {
+    "GET /api/session": Row(ALL),
+    "GET /api/openapi.json": Row(ALL),
+    "POST /api/events": Row(WRITES, 202, body={"schema": "demiurge/ChatEvent@1", "value": CREATED}),
+    "GET /api/events/{unit}/{seq}": Row(RECORDS),
+    "POST /api/ai/chat": Row(WRITES, body=SAID),
+    "GET /api/approvals": Row(ASKED),
+    "GET /api/approvals/rules": Row(ASKED),
+    "DELETE /api/approvals/rules/{rule_id}": Row(DECIDES, 404),
+    "GET /api/approvals/{approval_id}": Row(ASKED),
+    "POST /api/approvals/{approval_id}/rule": Row(DECIDES, body={"count": 1}),
+    "POST /api/approvals/{approval_id}": Row(DECIDES, 409, body={"decision": "reject"}),
+    "POST /api/blob": Row(WRITES, 201, body=b"bytes"),
+    "GET /api/blob/{ref}": Row(RECORDS, refused=404),
+    "HEAD /api/blob/{ref}": Row(RECORDS, refused=404),
+    "POST /api/calls/{name}": Row(ALL, body=cbor.encode([])),
+    "GET /api/chats": Row(ALL),
+    "POST /api/chats": Row(WRITES, 201, body={}),
+    "GET /api/chats/{chat_id}": Row(ALL),
+    "PATCH /api/chats/{chat_id}": Row(WRITES, body={"title": "New"}),
+    "GET /api/chats/{chat_id}/messages": Row(ALL),
+    "POST /api/chats/{chat_id}/messages": Row(WRITES, 202, body={"text": "x", "wait": True}),
+    "GET /api/chats/{chat_id}/turns/{request_id}": Row(ALL),
+    "POST /api/chats/{chat_id}/cancel": Row(WRITES, 202),
+    "GET /api/cost": Row(RECORDS),
+    "GET /api/doubts": Row(ASKED),
+    "POST /api/doubts/{doubt_id}": Row(DECIDES, 404, body={"outcome": "done", "reason": "seen"}),
+    "GET /api/journal": Row(ALL),
+    "GET /api/journal/rows": Row(ALL),
+    "GET /api/journal/search": Row(ALL, query=f"?text={CANARY}"),
+    "GET /api/journal/head": Row(ALL),
+    "GET /api/journal/stream": Row(ALL, query="?from=0&frames=true"),
+    "POST /api/journal/verify": Row(ALL),
+    "GET /api/info": Row(ALL),
+    "GET /api/manifest": Row(ALL),
+    "GET /api/defs": Row(ALL),
+    "GET /api/defs/{name}": Row(ALL),
+    "GET /api/policy/explain": Row(ALL, query="?tool=order_part"),
+    "GET /api/state/{module}/cells": Row(ALL),
+    "GET /api/state/{module}": Row(ALL, query="?key=c1"),
+    "GET /api/tools": Row(ALL),
+    "GET /api/tools/{tool_id}": Row(ALL),
+    "GET /api/trace": Row(ALL, query="?chat=c1"),
+    "GET /api/workspace": Row(RECORDS),
+    "GET /api/workspace/{name}/versions": Row(RECORDS),
+    "GET /api/workspace/{name}/tree": Row(RECORDS),
+    "GET /api/workspace/{name}/file": Row(RECORDS, query="?path=a.txt"),
+    "GET /api/workspace/{name}/diff": Row(RECORDS, query="?old=1"),
+    "PUT /api/workspace/{name}/file": Row(WRITES, query="?path=b.txt", body=b"text"),
+    "DELETE /api/workspace/{name}/file": Row(WRITES, query="?path=b.txt"),
 }
-BODIES: dict[str, Any] = {
-    "POST /api/events": {
-        "schema": "demiurge/ChatEvent@1",
-        "value": {"$tag": "ChatCreated", "$value": {"chat_id": "c9", "title": "T", "created_at_ms": 1}},
-    },
-    "POST /api/chats": {},
-    "POST /api/chats/{chat_id}/messages": {"text": "x"},
-    "POST /api/ai/chat": {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}], "chatId": "c1"},
-    "POST /api/login": {"token": "x"},
+"""The paths that take a token, in the order in which they are asked."""
+
+OPEN = {
+    "GET /api/health",
+    "POST /api/login",
+    "POST /api/logout",
+    "GET /login",
+    *(f"{method} {path}" for method in ("GET", "HEAD") for path in ("/assets/{name}", "/{_}")),
 }
-STREAM = "/api/journal/stream"
+"""The paths that need no token, or end a session: other tests ask them."""
 
 
 async def fill(served: Served) -> dict[str, str]:
-    """A chat with a call that ran, one with a call that waits, a file. Returns what stands for the parts of paths."""
+    """A chat with a call that ran, one with a call that was rejected, one with a call that waits, a file. Returns what
+    stands for the parts of paths."""
     user, provider = await served.client(), served.provider
     await user.put("/api/workspace/main/file?path=a.txt", content=CANARY.encode())
-    call = provider.call("order_part", {"part": "bolt", "card": CANARY})
-    provider.say(provider.answer(call), provider.answer(provider.text("Ordered.")))
-    await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
-    [asked] = (await user.get("/api/approvals")).json()["approvals"]
-    await user.post(f"/api/approvals/{asked['id']}", json={"decision": "approve"})
-    await served.world.settle()
-    provider.say(provider.answer(provider.call("order_part", {"part": "nut", "card": CANARY}, "call_2")))
-    await user.post("/api/chats/c2/messages", json={"text": "Order a nut", "wait": True})
-    [asked] = (await user.get("/api/approvals")).json()["approvals"]
+    for chat, decision in (("c1", "approve"), ("c3", "reject"), ("c2", None)):
+        call = provider.call("order_part", {"part": "bolt", "card": CANARY}, f"call_{chat}")
+        provider.say(provider.answer(call), provider.answer(provider.text("So be it.")))
+        await user.post(f"/api/chats/{chat}/messages", json={"text": "Order a bolt", "wait": True})
+        [asked] = (await user.get("/api/approvals")).json()["approvals"]
+        if decision is not None:
+            await user.post(f"/api/approvals/{asked['id']}", json={"decision": decision})
+            await served.world.settle()
     unit, ref = "demiurge/Demiurge@1/c1", (await user.get("/api/tools")).json()["tools_ref"]
     places = {"chat_id": "c1", "approval_id": asked["id"], "unit": unit, "seq": "0", "module": "demiurge/Demiurge@1"}
-    return {**places, "name": "main", "tool_id": "order_part", "ref": ref, "doubt_id": "none"}
+    return {**places, "name": "main", "tool_id": "order_part", "ref": ref, "doubt_id": "00", "rule_id": "none"}
 
 
-def operations(served: Served) -> list[tuple[str, str]]:
-    """Every method and path of the API, as the application has them."""
-    paths = served.app.openapi()["paths"]
-    return [(method.upper(), path) for path, methods in paths.items() for method in methods if path != STREAM]
+def routes_of(routes: Iterable[Any]) -> Iterator[str]:
+    """Every method and path that an application has."""
+    for route in routes:
+        if (router := getattr(route, "original_router", None)) is not None:
+            yield from routes_of(router.routes)
+        else:
+            path = re.sub(r":\w+}", "}", route.path)
+            yield from (f"{method} {path}" for method in route.methods)
 
 
-async def ask(served: Served, role: str, method: str, path: str, places: dict[str, str]) -> tuple[int, str]:
-    client = await served.client(role)
+async def ask(served: Served, role: str, operation: str, places: dict[str, str]) -> tuple[int, str]:
+    """Asks as a role; returns the status, and all that was answered. A stream is read to its first heartbeat."""
+    client, row = await served.client(role), ROWS[operation]
+    method, path = operation.split(" ", 1)
     place = {**places, "name": "read.info"} if path.startswith("/api/calls") else places
     place = {**place, "name": "demiurge/ChatState@1"} if path.startswith("/api/defs") else place
-    url = re.sub(r"\{(\w+)\}", lambda part: place.get(part[1], "1"), path) + QUERIES.get(path, "")
-    url = url.replace("/c1/cancel", "/c2/cancel")  # whose turn is open
-    body = BODIES.get(f"{method} {path}")
-    content = {"json": body} if body is not None else {"content": b"\x80" if "calls" in path else b""}
-    if path == "/api/state/{module}":
-        url += "?key=c1"
-    answer = await client.request(method, url, **content)
+    url = re.sub(r"\{(\w+)\}", lambda part: place.get(part[1], "1"), path) + row.query
+    if path == "/api/journal/stream":
+        return await read_stream(client, url)
+    given = {"content": row.body} if isinstance(row.body, bytes) else {"json": row.body} if row.body is not None else {}
+    answer = await client.request(method, url, **given)
     return answer.status_code, answer.text + str(answer.headers)
 
 
+async def read_stream(client: httpx.AsyncClient, url: str) -> tuple[int, str]:
+    async with client.stream("GET", url) as response, asyncio.timeout(20):
+        seen: list[Any] = []
+        if response.status_code == 200:
+            async for event in events(response):
+                if event["event"] == "heartbeat":
+                    break
+                seen.append(event)
+        return response.status_code, str(seen)
+
+
+def test_every_path_has_a_row(served: Served) -> None:
+    assert set(routes_of(served.app.routes)) == {*ROWS, *OPEN}
+
+
 @pytest.mark.parametrize("role", ROLES)
-async def test_a_role_may_do_what_is_said_and_no_more(served: Served, role: str) -> None:
+async def test_a_role_may_do_what_its_rows_say_and_no_more(served: Served, role: str) -> None:
     places = await fill(served)
-    found = operations(served)
-    assert set(MAY) <= {f"{method} {path}" for method, path in found}
-    wrong = []
-    for method, path in found:
-        if path in ("/api/logout", "/api/login", "/api/health"):
-            continue
-        status, _ = await ask(served, role, method, path, places)
-        allowed = role in MAY.get(f"{method} {path}", READERS)
-        if status >= 500 or ((status == 403) == allowed and f"{method} {path}" in MAY) or status == 401:
-            wrong.append((method, path, status))
-    assert wrong == []
+    answered = {operation: (await ask(served, role, operation, places))[0] for operation in ROWS}
+    assert answered == {name: row.status if role in row.may else row.refused for name, row in ROWS.items()}
 
 
 async def test_nobody_is_answered_without_a_token(served: Served) -> None:
     places = await fill(served)
     async with httpx.AsyncClient(base_url=served.base) as nobody:
         served.clients["nobody"] = nobody
-        for method, path in [*operations(served), ("GET", STREAM)]:
-            if path not in ("/api/health", "/api/login"):
-                assert (await ask(served, "nobody", method, path, places))[0] == 401, (method, path)
+        assert {(await ask(served, "nobody", operation, places))[0] for operation in ROWS} == {401}
+
+
+@pytest.mark.parametrize("role", ["viewer", "chief", "agent"])
+async def test_every_call_over_http_takes_its_role(served: Served, role: str) -> None:
+    """`agent` and `chief` are refused what they lack; a `viewer` besides is shown no private part by what it may."""
+    places = await fill(served)
+    client = await served.client(role)
+    real = {
+        "read.state": ("demiurge/Demiurge@1", "c1"),
+        "read.keys": ("demiurge/Demiurge@1",),
+        "read.records": (None, 0, 1000),
+        "read.attempts": ([places["approval_id"]],),
+        "run.decide": (places["approval_id"], True, ""),
+        "run.allow": (places["approval_id"], None, 1, 1.0, ""),
+    }
+    for name, operation in OPERATIONS.items():
+        may_ask = role in operation.roles
+        if name in LOCAL or (may_ask and operation.kind == "stream"):
+            continue
+        args = operation.dump_arguments(operation.bound(*{**ARGUMENTS, **real}.get(name, ())))
+        answer = await client.post(f"/api/calls/{name}", content=cbor.encode(args))
+        assert (answer.status_code == 403) != may_ask, (name, answer.status_code)
+        if role == "viewer":
+            assert CANARY.encode() not in answer.content, name
+    assert [each["id"] for each in await served.world.approvals()] == [places["approval_id"]]
 
 
 async def test_no_path_shows_a_viewer_a_private_part(served: Served) -> None:
     places = await fill(served)
-    shown: list[str] = []
-    for method, path in operations(served):
-        if path != "/api/logout" and CANARY in (await ask(served, "viewer", method, path, places))[1]:
-            shown.append(f"{method} {path}")
+    shown = [name for name in ROWS if CANARY in (await ask(served, "viewer", name, places))[1]]
+    assert shown == []
     viewer = await served.client("viewer")
     journal = (await viewer.get("/api/journal?limit=1000")).json()["records"]
     for record in journal:
-        page = await viewer.get("/api/journal", params={"unit": record["unit"], "kind": record["kind"]})
-        if CANARY in page.text:
-            shown.append(f"journal {record['unit']} {record['kind']}")
-    bodies = {ref: (await viewer.get(f"/api/blob/{ref}")).text for ref in await addresses(served)}
-    shown += [f"blob {ref}" for ref, text in bodies.items() if CANARY in text]
-    async with viewer.stream("GET", f"{STREAM}?from=0&frames=true") as response, asyncio.timeout(20):
-        seen = 0
-        async for event in events(response):
-            if event["event"] == "heartbeat":
-                break
-            seen += 1
-            if CANARY in str(event):
-                shown.append(f"stream {event['id']}")
-    assert seen == len(journal)
-    assert shown == []
+        query = {"unit": record["unit"], "kind": record["kind"]}
+        for path in ("/api/journal", "/api/journal/rows"):
+            assert CANARY not in (await viewer.get(path, params=query)).text, query
+    refs = await addresses(served)
+    assert [ref for ref in refs if CANARY in (await viewer.get(f"/api/blob/{ref}")).text] == []
+    for ref in refs:
+        answer = await viewer.post("/api/calls/read.message", content=cbor.encode([ref]))
+        assert CANARY.encode() not in answer.content, ref
     user = await served.client()
-    assert CANARY in (await user.get("/api/journal?limit=1000")).text or CANARY in (await blobs_of(served))
+    assert [ref for ref in refs if CANARY in (await user.get(f"/api/blob/{ref}")).text] != []
 
 
 async def addresses(served: Served) -> set[str]:
     """Every address that a record of the world names."""
     text = (await (await served.client()).get("/api/journal?limit=1000")).text
     return set(re.findall(r"sha256:[0-9a-f]{64}", text))
-
-
-async def blobs_of(served: Served) -> str:
-    user = await served.client()
-    return "".join([(await user.get(f"/api/blob/{ref}")).text for ref in await addresses(served)])

@@ -292,7 +292,8 @@ def _to_decide(opening: Opened, approval_id: str) -> dict[str, Any]:
         return _find(portal.run(world.approvals()), approval_id)
     except NotFound:
         for record in world.journal.views(from_seq=max(0, portal.run(_length(world)) - LOOKED_BACK)):
-            if record["kind"] == "approval" and record["body"]["intent"].hex().startswith(approval_id):
+            decides = record["kind"] in ("approval", "decision")
+            if decides and record["body"]["intent"].hex().startswith(approval_id):
                 return {"id": record["body"]["intent"].hex(), "unit": record["unit"]}
         raise
 

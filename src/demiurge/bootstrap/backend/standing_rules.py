@@ -99,12 +99,14 @@ async def forget(owner: Owner, rule: str, caller: Caller) -> None:
 
 
 def _waiting(host: Host, approval_id: str) -> tuple[Unit, Any]:
+    """Raises NotFound, Conflict (`decided`)."""
     try:
-        unit, asked = host.intent(bytes.fromhex(approval_id))
+        intent_id = bytes.fromhex(approval_id)
     except ValueError:
-        unit, asked = None, None
+        raise NotFound(f"There is no request for approval {approval_id!r}.") from None
+    unit, asked = host.intent(intent_id)
     if unit is None or asked is None or not asked.awaits_approval:
-        raise NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
+        raise host.decisions.refusal(intent_id)
     return unit, asked
 
 

@@ -74,14 +74,33 @@ class Decisions:
             await self._units.awake(unit).offer(decision)
         taken = self._taken(unit, intent_id)
         if taken is None:
-            raise NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
-        if taken.body["verdict"] == "expire":
-            why = "Nobody decided on this call in time; have it proposed again, and you are asked anew."
-            raise Conflict(why, code="approval_expired")
+            raise self.refusal(intent_id)
         body = taken.body
         blobs = {name: body[name] for name in ("call_ref", "answer_ref") if name in body}
         if (body["verdict"], body["by"], blobs) != (verdict, caller.actor, given):
-            raise _decided(taken)
+            raise self.refusal(intent_id)
+
+    def refusal(self, intent_id: bytes) -> DemiurgeError:
+        """Returns the error for a decision on an intent that does not wait: who decided it first, if anybody did."""
+        taken = self._taken(self._waiting.unit_of(intent_id), intent_id) or self._allowed_by_rule(intent_id)
+        if taken is None:
+            return NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
+        if taken.body.get("verdict") == "expire":
+            why = "Nobody decided on this call in time; have it proposed again, and you are asked anew."
+            return Conflict(why, code="approval_expired")
+        return _decided(taken)
+
+    def _allowed_by_rule(self, intent_id: bytes) -> Record | None:
+        """Returns the record of the standing rule that a person made from this intent. Only waiting intents are listed
+        by id: one that is allowed is found among the live units' open intents, or by its attempt."""
+        live = next((live.state.unit for live in self._units if intent_id in live.state.intents), None)
+        attempt = self._store.attempts([intent_id]).get(intent_id)
+        unit = str(live) if live is not None else attempt.unit if attempt is not None else ""
+        for record in map(decode_row, self._store.read(unit, 0)) if unit else ():
+            if record.kind == "decision" and record.body["intent"] == intent_id and isinstance(record.cause, int):
+                cause = self._record(Unit.parse(unit), record.cause)
+                return cause if cause.kind == "approval_rule" else None
+        return None
 
     def _taken(self, unit: Unit | None, intent_id: bytes) -> Record | None:
         """Returns the record of the decision on an intent."""
@@ -105,8 +124,12 @@ def _require_fitting(waiting: OpenIntent, verdict: Verdict) -> None:
 def _decided(taken: Record) -> Conflict:
     """Returns the error for a caller that came second."""
     body, at_ns = taken.body, taken.stamp.time_ns
-    verdict = "edited" if "call_ref" in body else _PAST[body["verdict"]]
-    words = "approved with changed arguments" if verdict == "edited" else verdict
+    if taken.kind == "approval_rule":
+        verdict, words = "approved", "allowed"
+    elif "call_ref" in body:
+        verdict, words = "edited", "approved with changed arguments"
+    else:
+        verdict = words = _PAST[body["verdict"]]
     when = datetime.fromtimestamp(at_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     details = {"by": body["by"], "at_ms": at_ns // 10**6, "verdict": verdict, "reason": body["reason"]}
     message = f"This call was already decided: {body['by'] or 'somebody'} {words} it at {when}."
