@@ -219,7 +219,7 @@ async def test_a_message_with_nothing_in_it_and_one_with_an_unknown_blob_are_ref
     assert served.provider.seen == []
 
 
-async def test_who_comes_after_a_standing_rule_is_told_who_made_it(served: Served) -> None:
+async def test_a_decision_after_a_standing_rule_names_its_author(served: Served) -> None:
     user, approver = await served.client(), await served.client("approver")
     call = served.provider.call("order_part", {"part": "bolt", "card": "x"})
     served.provider.say(served.provider.answer(call), served.provider.answer(served.provider.text("Ordered.")))
@@ -236,7 +236,7 @@ async def test_who_comes_after_a_standing_rule_is_told_who_made_it(served: Serve
     assert "user:approver allowed it" in late.json()["message"]
 
 
-async def test_who_makes_a_rule_of_a_decided_call_is_told_who_decided(served: Served) -> None:
+async def test_a_rule_for_a_decided_call_names_the_first_person(served: Served) -> None:
     await rejected(served)
     user = await served.client()
     journal = (await user.get("/api/journal?unit=demiurge/Demiurge@1/c1&kind=approval")).json()["records"]

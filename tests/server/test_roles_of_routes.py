@@ -54,6 +54,7 @@ ROWS = {
     "GET /api/approvals/{approval_id}": Row(ASKED),
     "POST /api/approvals/{approval_id}/rule": Row(DECIDES, body={"count": 1}),
     "POST /api/approvals/{approval_id}": Row(DECIDES, 409, body={"decision": "reject"}),
+    "POST /api/approvals/{approval_id}/answer": Row(DECIDES, 409, body={"answer": "yes"}),
     "POST /api/blob": Row(WRITES, 201, body=b"bytes"),
     "GET /api/blob/{ref}": Row(RECORDS, refused=404),
     "HEAD /api/blob/{ref}": Row(RECORDS, refused=404),
