@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from demiurge.errors import Conflict, NotFound, UsageError
+from demiurge.errors import Conflict, UsageError
 from demiurge.tools.core.ask_user import answer_to, read_question
 from demiurge.tools.errors import ToolValidationError
 from demiurge.tools.ids import ASK_USER
@@ -17,10 +17,10 @@ __all__ = ["given_answer"]
 
 def given_answer(host: Host, intent: bytes, text: str) -> bytes:
     """Returns the blob of an answer to the question that waits or waited under this id: `{answer, choice}`. Raises
-    NotFound, UsageError (`no_question`), InvalidValue (`bad_answer`), Conflict (`bad_question`)."""
+    NotFound, UsageError (`no_question`), InvalidValue (`bad_answer`), Conflict (`bad_question`, `decided`)."""
     params = host.decisions.params(intent)
     if params is None:
-        raise NotFound("Nothing with this id waits for an answer; `demiurge approvals ls` lists what does.")
+        raise host.decisions.refusal(intent)
     if params["tool"] != ASK_USER:
         why = "This call asks for an approval, not for an answer: approve or reject it."
         raise UsageError(why, code="no_question")
