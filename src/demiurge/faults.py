@@ -111,6 +111,11 @@ POINTS: Final[Mapping[str, str]] = MappingProxyType(
         "unit.committed": "a step is durable, nobody was told",
         "upgrade.before_commit": "a world's new tables are written, not yet durable",
         "upgrade.after_commit": "a world is of the new format, the caller doesn't know yet",
+        "webhook.added": "a webhook is durable, the caller doesn't know yet",
+        "webhook.not_told": "a call waits for a person, a webhook was not told of it",
+        "webhook.discarded": "a webhook's key is out of the vault, the world still has the webhook",
+        "webhook.sealed": "a webhook's key is in the vault, the world does not know it",
+        "webhook.withdrawn": "a call waits no more and a webhook knows it, its next attempt is still open",
         "connections.after_commit": "a change to a connection store is durable, the caller doesn't know yet",
         "connections.before_commit": "a change to a connection store is written, not yet durable",
     }

@@ -204,6 +204,7 @@ class Opening:
             errors=ToolErrorLog(environment=environment) if errors is True else errors or None,
             opened_by=options.caller,
             sets_manifest=self.given is not None,
+            page_url=options.page_url,
         )
         return Embedded(owner, None if options.read_only else Gateway(socket_path(folder)), options.caller)
 

@@ -31,6 +31,7 @@ from demiurge.bootstrap.standing_rules import StandingRules
 from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.bootstrap.tokens import Tokens
 from demiurge.bootstrap.toolset import store_toolset
+from demiurge.bootstrap.webhooks import Webhooks
 from demiurge.bootstrap.world_options import WorldOptions, chosen_caller, require_policy
 from demiurge.bootstrap.world_tools import GivenTools
 from demiurge.errors import Damaged, Divergence
@@ -69,9 +70,8 @@ class World:
     def __init__(self, backend: Backend, opening: Opening) -> None:
         self.backend, self.opening, self.choice = backend, opening, opening.choice
         self.sessions = Sessions(ShownRecords(backend), opening.events)
-        self.blobs = StoredBlobs(backend)
-        self.journal = Journal(backend)
-        self.tokens, self.standing_rules = Tokens(backend), StandingRules(backend)
+        self.blobs, self.journal = StoredBlobs(backend), Journal(backend)
+        self.tokens, self.standing_rules, self.webhooks = Tokens(backend), StandingRules(backend), Webhooks(backend)
         self.connections = Connections(backend, opening.options.environment)
 
     @classmethod
@@ -102,6 +102,7 @@ class World:
         caller: Caller | None = None,
         actor: str | None = None,
         tenant: str | None = None,
+        page_url: str | None = None,
     ) -> World:
         """Opens the world in the folder `path`, and makes it if there is none. If another process has the world open,
         this one joins it; a process that joined becomes the owner when the owner exits.
@@ -133,6 +134,7 @@ class World:
         - `tell`: called with a sentence for the user when the world can only be read, since its disk takes no writes or
           its owner does not answer; see `read_only`. By default the sentence is a warning in the log.
         - `caller`: the Caller of everything that is asked of this `World`; by default the user who runs the program.
+        - `page_url`: the address at which people open this world; the notices of its webhooks link to it.
         - `actor`, `tenant`: the same user under another actor or for another tenant; not together with `caller`.
 
         Raises NotFound, BadManifest, InvalidValue (`bad_code`), Conflict (`owned`: another process runs the world with
@@ -163,6 +165,7 @@ class World:
                 accept_losses=accept_losses,
                 tell=tell if tell is not None else LOG.warning,
                 caller=chosen_caller(caller, actor, tenant),
+                page_url=page_url,
             )
         )
         return cls(opening.backend(), opening)
@@ -307,8 +310,7 @@ class World:
         """Removes blobs that nothing leads to and snapshots that are superseded, but for those of the last `keep_days`
         (an hour at least); with `dry_run` only say what that would be.
 
-        Raises UsageError, Conflict (`collecting`), Damaged (and nothing was removed), Unavailable.
-        """
+        Raises UsageError, Conflict (`collecting`), Damaged (and nothing was removed), Unavailable."""
         return await self.backend.keep.gc(keep_days, dry_run)
 
     async def erase(self, ref: str, why: str, *, dry_run: bool = False) -> Erasure:
@@ -316,8 +318,7 @@ class World:
         what that would be. Not `done` while something that can't be erased holds the words: `inline` names it.
 
         Raises InvalidValue, NotFound, UsageError (`needed`: a node or code of the world), Conflict (`busy`), Damaged,
-        Divergence, Unavailable (`erase` again finishes it).
-        """
+        Divergence, Unavailable (`erase` again finishes it)."""
         erasure = await self.backend.keep.erase(ref, why, dry_run)
         if not dry_run:
             self.sessions.forget(map(Unit.parse, erasure.sessions))
@@ -329,8 +330,7 @@ class World:
         """Moves the bytes of records older than `keep_days`, or with a position below `before`, to compressed files in
         the world's folder; with `dry_run` only say what that would be. They are read from there as before.
 
-        Raises UsageError, Conflict (`archiving`), Damaged, Unavailable: then the next call goes on.
-        """
+        Raises UsageError, Conflict (`archiving`), Damaged, Unavailable: then the next call goes on."""
         return await self.backend.keep.archive(before, keep_days, dry_run)
 
     async def approvals(self, unit: Unit | None = None) -> list[dict[str, Any]]:

@@ -50,6 +50,7 @@ class WorldOptions:
     accept_losses: str | None = None
     tell: Callable[[str], None] = LOG.warning
     caller: Caller = USER
+    page_url: str | None = None
 
     def __post_init__(self) -> None:
         if self.policy is not None:

@@ -47,6 +47,7 @@ NOUNS = {
     "connections": "List, add, revoke and choose accounts that tools may use.",
     "serve": "Serve the world over HTTP, with pages for a browser.",
     "tokens": "Say who may call the world over HTTP.",
+    "webhooks": "Tell a URL when a call waits for a person.",
     "model": "Fetch, list and remove the local model.",
 }
 

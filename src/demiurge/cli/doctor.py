@@ -32,6 +32,7 @@ from demiurge.cli.portal import Portal
 from demiurge.cli.progress import engine_is_installed
 from demiurge.cli.secrets import declared_secrets
 from demiurge.cli.settings import settings, with_world
+from demiurge.cli.webhooks import delivery_report
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, NotFound
 from demiurge.models.address import GENERAL_KEY
@@ -249,7 +250,31 @@ def _secrets() -> Iterator[Check]:
             yield Check(name, "warn", "has no value", f"{text[0].upper()}{text[1:]}.")
 
 
-CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (_interpreter, _disk, _sockets, _model, _vault, _world, _secrets)
+def _webhooks() -> Iterator[Check]:
+    """Checks each webhook of the world. The check of the world reports a world that can't be opened."""
+    try:
+        with opened() as (world, portal):
+            found = portal.run(world.webhooks.list())
+    except DemiurgeError:
+        return
+    for one in found:
+        if one.state == "stopped":
+            mend = f"Mend the receiver and run `demiurge webhooks test {one.id}`, or remove the webhook."
+        else:
+            mend = "Check that the receiver answers; the notice is tried again." if one.problem is not None else ""
+        yield Check(f"webhook {one.name}", "warn" if mend else "ok", delivery_report(one), mend)
+
+
+CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
+    _interpreter,
+    _disk,
+    _sockets,
+    _model,
+    _vault,
+    _world,
+    _secrets,
+    _webhooks,
+)
 
 
 def _keys(environment: Mapping[str, str]) -> list[tuple[str, str, str]]:

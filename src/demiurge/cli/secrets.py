@@ -28,6 +28,7 @@ from demiurge.values.clock import SystemEntropy
 from demiurge.world.connection_credentials import CONNECTION_ALIASES
 from demiurge.world.manifest import DeclaredSecret
 from demiurge.world.secrets import Secrets, how_to_set
+from demiurge.world.webhook_keys import WEBHOOK_ALIASES
 
 __all__ = ["command", "declared_secrets"]
 
@@ -144,12 +145,14 @@ def _row(secrets: Secrets, secret: DeclaredSecret) -> dict[str, Any]:
 
 def _unbound(alias: str) -> str:
     """The state of what is in the vault, and bound to no secret of this world."""
+    if alias.startswith(WEBHOOK_ALIASES):
+        return "webhook"
     return "connection" if alias.startswith(CONNECTION_ALIASES) else "unused"
 
 
 def _where(row: Mapping[str, Any]) -> str:
-    if row["state"] == "connection":
-        return "see `demiurge connections ls` of its world"
+    if row["state"] in ("connection", "webhook"):
+        return f"see `demiurge {row['state']}s ls` of its world"
     if row["state"] in ("missing", "refused"):
         return str(row["mend"])
     return next((binding for binding, state in row["bindings"].items() if state == "found"), "only in the secret vault")

@@ -57,7 +57,7 @@ def command(
     options = ServeOptions(host, listening.getsockname()[1], names, tls=tls_cert is not None)
     if not options.is_local and not options.tls:
         output.notice(f"Whoever can reach {host} can read what is sent: use --tls-cert, or a proxy that speaks HTTPS.")
-    with listening, opened(RunOptions(**running), create=True) as (world, portal):
+    with listening, opened(RunOptions(**running), create=True, page_url=options.page_url) as (world, portal):
         if not world.owned:
             raise UsageError("Another process has this world open; stop it first, and serve from there.", code="owned")
         server = _server(world, options, tls_cert, tls_key)

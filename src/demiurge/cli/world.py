@@ -81,12 +81,13 @@ def opened(
     read_only: bool = False,
     manifest: Path | None = None,
     accept_losses: str | None = None,
+    page_url: str | None = None,
 ) -> Iterator[Opened]:
     """Opens the world that the global options name, and closes it at the end. Raises as `World.open`.
 
     Options that are not given are taken from the remembered ones of this world. Read-only commands (no `running`) go on
     without the remembered options if these cannot be loaded, and join the process that has the world open, whatever its
-    tools are. `read_only` (see `World.open`) needs none of the options.
+    tools are. `read_only` (see `World.open`) needs none of the options. `page_url`: see `World.open`.
     """
     requested = running or RunOptions()
     chosen = settings()
@@ -123,6 +124,7 @@ def opened(
             log_tool_errors=logs.tool_errors(chosen),
             accept_losses=accept_losses,
             tell=output.notice,
+            page_url=page_url,
         )
 
     with Portal() as portal:

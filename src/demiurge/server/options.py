@@ -35,3 +35,12 @@ class ServeOptions:
         """The values of a `Host` header, in lower case and without a port, that name this server."""
         own = {self.host.lower()} - {"0.0.0.0", "::"}  # noqa: S104 - these are no names that a client uses
         return LOOPBACK | own | {name.lower() for name in self.names}
+
+    @property
+    def page_url(self) -> str | None:
+        """The address at which people open the pages: under the first of `names`, else under `host`; None if that is no
+        name that a client uses."""
+        name = self.names[0] if self.names else self.host
+        if name in ("0.0.0.0", "::"):  # noqa: S104 - nothing is bound here
+            return None
+        return f"{'https' if self.tls else 'http'}://{f'[{name}]' if ':' in name else name}:{self.port}"

@@ -22,6 +22,7 @@ from demiurge.tools.connections.credentials import Secret
 from demiurge.world.connection_credentials import CONNECTION_ALIASES
 from demiurge.world.effect import EffectCall
 from demiurge.world.manifest import DeclaredSecret, Manifest
+from demiurge.world.webhook_keys import WEBHOOK_ALIASES
 
 __all__ = ["FoundBinding", "Secrets", "how_to_set"]
 
@@ -160,8 +161,8 @@ class Secrets:
                 return self._variable(where)
             case "file":
                 return read_secret(self._path(where))
-            case "vault" if where.startswith(CONNECTION_ALIASES):
-                raise _missing(f"{where} belongs to a connection and is not a secret.")
+            case "vault" if where.startswith((CONNECTION_ALIASES, WEBHOOK_ALIASES)):
+                raise _missing(f"{where} belongs to a connection or a webhook and is not a secret.")
             case "vault":
                 return self.vault.get(where, version or 0) if self.vault is not None else None
             case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from demiurge.world.connections import connection_reducers
 from demiurge.world.reducer import Reducer
+from demiurge.world.webhooks import WEBHOOK, webhook_reducer
 from demiurge.world.workspace import WORKSPACE, workspace_reducer
 
 __all__ = ["system_reducers"]
@@ -11,4 +12,4 @@ __all__ = ["system_reducers"]
 
 def system_reducers() -> dict[str, Reducer]:
     """Returns the reducers of the built-in modules, by module name."""
-    return {WORKSPACE: workspace_reducer(), **connection_reducers()}
+    return {WORKSPACE: workspace_reducer(), **connection_reducers(), WEBHOOK: webhook_reducer()}

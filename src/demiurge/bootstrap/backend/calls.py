@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
 
 from pydantic import PlainSerializer, PlainValidator
 
+from demiurge.bootstrap.backend.webhooks import AddedWebhook, Webhook, WebhookTest
 from demiurge.bootstrap.backend.world_connections import WorldConnection
 from demiurge.bootstrap.manifest_change import ManifestChange
 from demiurge.stores.protocol import Head
@@ -132,6 +133,25 @@ class RunCalls(Protocol):
         """Lets the calls of a unit, or of one tool in it, use a connection (None: no connection)."""
         ...
 
+    @needs("user")
+    async def add_webhook(self, url: str, name: str) -> AddedWebhook:
+        """Adds a webhook, which is told whenever a call waits for a person. The whole URL and the key go into the
+        user's vault; the world records the URL's scheme, host and port."""
+        ...
+
+    @needs("user")
+    async def remove_webhook(self, webhook_id: str) -> None: ...
+
+    @needs("user")
+    async def rotate_webhook(self, webhook_id: str) -> AddedWebhook:
+        """Makes a new key; the former key signs too until the next rotation."""
+        ...
+
+    @needs("user")
+    async def test_webhook(self, webhook_id: str) -> WebhookTest:
+        """Sends one notice that says that it is a test. If the receiver confirms it, a stopped webhook goes on."""
+        ...
+
     @needs("agent")
     def put_blob(self, data: bytes, force: bool = False) -> Ref: ...
 
@@ -184,6 +204,11 @@ class ReadCalls(Protocol):
 
     @needs("agent", "chief")
     async def connections(self) -> list[WorldConnection]: ...
+
+    @needs("user")
+    async def webhooks(self) -> list[Webhook]:
+        """The webhooks, oldest first."""
+        ...
 
     @needs(*VIEWER)
     async def info(self) -> dict[str, Any]:

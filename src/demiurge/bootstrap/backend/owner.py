@@ -13,6 +13,7 @@ from pathlib import Path
 
 from demiurge.bootstrap.backend.appends import Appends
 from demiurge.bootstrap.backend.visibility import Visibility
+from demiurge.bootstrap.backend.webhook_notices import WebhookNotices
 from demiurge.bootstrap.digest_key import WorldDigestKey
 from demiurge.bootstrap.doubts import Doubts
 from demiurge.bootstrap.ledger import WorldLedger
@@ -49,6 +50,7 @@ from demiurge.world.sealing import Sealing
 from demiurge.world.secrets import Secrets
 from demiurge.world.sessions import Sessions, StoredRecords
 from demiurge.world.watching.broadcast import Broadcast
+from demiurge.world.webhook_keys import WebhookKeys
 
 __all__ = ["Owner"]
 
@@ -56,8 +58,9 @@ __all__ = ["Owner"]
 class Owner:
     """Owns the store, or only reads it, and closes it. `events` is what sessions of chats can hold, `adapters` are
     beside the built-in ones; `adoption` is told of forks; `folder`: where the ledger is, None for none; `errors`: where
-    an author reads why a tool failed; `observers` are told of tool calls. With `tools_may_change` the source may later
-    list a tool that needs the ledger. Without `perform` the next process that opens the world does the effects."""
+    an author reads why a tool failed; `observers` are told of tool calls; `page_url`: where people open the world. With
+    `tools_may_change` the source may later list a tool that needs the ledger. Without `perform` the next process that
+    opens the world does the effects."""
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class Owner:
         observers: Observers | None = None,
         opened_by: Caller = USER,
         sets_manifest: bool = False,
+        page_url: str | None = None,
     ) -> None:
         self.store, self.in_force, self.adoption, self.config = store, in_force, adoption, config
         self.source: ToolSource = config.source
@@ -93,6 +97,7 @@ class Owner:
         self.doubts = Doubts(store, self.source, self.ledger, clock)
         self.broadcast, self.appends = Broadcast(store.find_ingress), Appends(store)
         self.notices = list(in_force.notices)
+        self.webhook_keys = WebhookKeys(secrets.vault, store.world_id)
         self.running: Host | None = None
         """The host, once something had to run."""
         self.serve: Callable[[], Awaitable[None]] = _serve_nobody
@@ -100,7 +105,8 @@ class Owner:
         self.changing = asyncio.Lock()
         """A lock for starting the host, replacing the manifest and erasing: one at a time."""
         self._adapters, self._addresses, self._performs = adapters, addresses, perform
-        self._models = Models()
+        self._models, self._page_url = Models(), page_url
+        self._webhook_notices: WebhookNotices | None = None
         self._tools_may_change, self._observers = tools_may_change, observers or Observers()
         self._errors = errors and replace(errors, secrets=lambda: secrets.values(self.manifest))
 
@@ -137,7 +143,16 @@ class Owner:
         except (Damaged, Divergence) as problem:  # other units are not concerned
             host.notices.append(f"The log of manifests can't be written: {problem}")
         await self.doubts.finish(host)
+        if self._performs:
+            self._webhook_notices = WebhookNotices(host, self.store, self.clock, self._page_url)
+            await self._webhook_notices.start()
         return host
+
+    async def follow_webhooks(self) -> None:
+        """Compares the webhooks with the calls that wait, after a webhook was added or has gone on."""
+        if self._webhook_notices is not None:
+            await self._webhook_notices.start()
+            self._webhook_notices.wake()
 
     def _every_adapter(self, ledger: Ledger | None) -> list[Adapter]:
         parts = WorldParts(
@@ -146,6 +161,7 @@ class Owner:
             secrets=self.secrets,
             sealing=Sealing(self.secrets.vault, self.store.world_id),
             credentials=ConnectionCredentials(self.secrets.vault, self.store.world_id),
+            webhook_keys=self.webhook_keys,
             model=self._models,
             addresses=self._addresses,
             source=self.source,
@@ -249,6 +265,8 @@ class Owner:
     async def close(self) -> None:
         self.broadcast.end()
         self.appends.end()
+        if self._webhook_notices is not None:
+            await self._webhook_notices.close()
         if self.running is not None:
             await self.running.close()
         await self._models.aclose()

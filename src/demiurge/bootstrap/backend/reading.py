@@ -9,10 +9,11 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
-from demiurge.bootstrap.backend import standing_rules
+from demiurge.bootstrap.backend import standing_rules, webhooks
 from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.waiting_calls import waiting_calls
+from demiurge.bootstrap.backend.webhooks import Webhook
 from demiurge.bootstrap.backend.world_connections import WorldConnection, listed, named
 from demiurge.bootstrap.chat_fields import lacking_fields
 from demiurge.bootstrap.manifest_change import changed_parts
@@ -98,6 +99,9 @@ class Reading:
     async def connections(self) -> list[WorldConnection]:
         owner = self._owner
         return listed(owner.reader(), owner.store, owner.clock.now_ns())
+
+    async def webhooks(self) -> list[Webhook]:
+        return webhooks.listed(self._owner.reader(), self._owner.store)
 
     async def info(self) -> dict[str, Any]:
         owner = self._owner

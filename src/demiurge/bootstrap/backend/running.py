@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from demiurge.bootstrap.backend import standing_rules, world_connections
+from demiurge.bootstrap.backend import standing_rules, webhooks, world_connections
 from demiurge.bootstrap.backend.calls import Frames, Shown
 from demiurge.bootstrap.backend.changed_call import changed_call
 from demiurge.bootstrap.backend.given_answer import given_answer
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.waiting_calls import require_readable
+from demiurge.bootstrap.backend.webhooks import AddedWebhook, WebhookTest
 from demiurge.errors import Conflict, NotFound, UsageError
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_of
@@ -117,6 +118,28 @@ class Running:
 
     async def choose_connection(self, unit: str, tool: str | None, connection_id: str | None) -> None:
         await world_connections.choose(await self._owner.host(), unit, tool, connection_id, self._caller)
+
+    async def add_webhook(self, url: str, name: str) -> AddedWebhook:
+        owner = self._owner
+        host = await owner.host()
+        parts = host, owner.store, owner.webhook_keys, url, name, self._caller, owner.clock
+        async with owner.changing:  # the limit on their number holds
+            made = await webhooks.add(*parts)
+        await owner.follow_webhooks()
+        return made
+
+    async def remove_webhook(self, webhook_id: str) -> None:
+        await webhooks.remove(await self._owner.host(), self._owner.webhook_keys, webhook_id, self._caller)
+
+    async def rotate_webhook(self, webhook_id: str) -> AddedWebhook:
+        host = await self._owner.host()
+        async with self._owner.changing:
+            return await webhooks.rotate(host, self._owner.webhook_keys, webhook_id, self._caller)
+
+    async def test_webhook(self, webhook_id: str) -> WebhookTest:
+        tested = await webhooks.test(await self._owner.host(), webhook_id, self._caller, self._owner.clock)
+        await self._owner.follow_webhooks()
+        return tested
 
     def put_blob(self, data: bytes, force: bool = False) -> Ref:
         ref, store = ref_of(data), self._owner.store

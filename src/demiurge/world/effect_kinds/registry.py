@@ -16,11 +16,12 @@ from demiurge.world.effect_kinds.llm import MODELS
 from demiurge.world.effect_kinds.timer import TIMER
 from demiurge.world.effect_kinds.tool_call import TOOLS
 from demiurge.world.effect_kinds.vault import VAULT
+from demiurge.world.effect_kinds.webhook import WEBHOOK
 from demiurge.world.effect_kinds.workspace import WORKSPACE_FILES
 
 __all__ = ["FAMILIES", "Tables", "tables"]
 
-FAMILIES: tuple[EffectFamily, ...] = (MODELS, TOOLS, HTTP, BLOB, TIMER, VAULT, WORKSPACE_FILES, INTROSPECT)
+FAMILIES: tuple[EffectFamily, ...] = (MODELS, TOOLS, HTTP, BLOB, TIMER, VAULT, WORKSPACE_FILES, INTROSPECT, WEBHOOK)
 """Every family, in the order of the docs page. A new family goes to the end."""
 
 

@@ -26,6 +26,7 @@ from demiurge.world.sealing import Sealing
 from demiurge.world.secrets import Secrets
 from demiurge.world.sessions import Sessions
 from demiurge.world.state import OpenIntent
+from demiurge.world.webhook_keys import WebhookKeys
 
 __all__ = ["Bindable", "WorldParts", "capabilities", "shipped_adapters"]
 
@@ -48,6 +49,7 @@ class WorldParts:
     errors: ToolErrorLog | None
     observers: Observers
     credentials: ConnectionCredentials
+    webhook_keys: WebhookKeys
 
 
 class Bindable(Protocol):

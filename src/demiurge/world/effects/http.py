@@ -88,11 +88,13 @@ class _Answer:
 
 @dataclass(slots=True)
 class _Journey:
-    """The limits of one performance, and its progress: `sent` is true once a server may have acted on it."""
+    """The limits of one performance, and its progress: `sent` is true once a server may have acted on it. With
+    `status_only` headers and body of the answer are not read."""
 
     grant: Mapping[str, Any]
     limit: int
     sent: bool = False
+    status_only: bool = False
 
 
 class HttpRequests:
@@ -148,6 +150,21 @@ class HttpRequests:
             size=len(body),
             timings={"start_ns": started, "end_ns": self._clock.now_ns()},
         )
+
+    async def post(
+        self, grant: Mapping[str, Any], url: WebUrl, headers: Mapping[str, str], body: bytes, timeout_s: float
+    ) -> int:
+        """Sends one POST, to the addresses that `grant` allows, and returns the status of the answer. Redirects are not
+        followed. Raises HttpRefused (`timeout`, `connection_broken` and the codes of `http.request`)."""
+        journey = _Journey(grant, 0, status_only=True)
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await self._exchange(journey, _Hop("POST", url, headers, body), follows=False)
+        except (TimeoutError, httpx.TimeoutException):
+            raise HttpRefused(f"{url.host} did not answer in time.", code="timeout") from None
+        except httpx.TransportError:
+            raise HttpRefused(f"The connection to {url.host} broke.", code="connection_broken") from None
+        return answer.status
 
     def _broken(self, call: EffectCall, journey: _Journey, code: str, message: str) -> Result:
         if journey.sent and self.restart(call.intent, call.manifest) != "retry":
@@ -232,6 +249,8 @@ class HttpRequests:
         async with httpx.AsyncHTTPTransport(verify=trust, trust_env=False) as transport:
             response = await transport.handle_async_request(request)
             try:
+                if journey.status_only:
+                    return _Answer(response.status_code, url, {}, b"")
                 kept = _kept(response.headers)
                 skips = hop.method == "HEAD" or (follows and response.status_code in _REDIRECTS and "location" in kept)
                 body = b"" if skips else await _body(journey, response)

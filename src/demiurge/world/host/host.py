@@ -264,6 +264,17 @@ class Host:
             (unit, intent, attempt) for unit, intent, attempt in tried if not self._dispatcher.is_repeatable(intent)
         ]
 
+    def watch_waiting(self, changed: Callable[[], None]) -> None:
+        """Has `changed` called whenever other intents may wait for a person than before, once that is durable."""
+        self._units.asks_changed = changed
+
+    async def take_up(self, unit: Unit, is_wanted: Callable[[OpenIntent], bool]) -> None:
+        """Withdraws the intents of a unit that are not wanted and that nobody performs, then takes up the others."""
+        live = self._units[unit]
+        unwanted = [intent for intent in _idle(live) if not is_wanted(intent)]
+        await asyncio.gather(*(self._dispatcher.withdraw(live, intent) for intent in unwanted))
+        self._units.awake(unit)
+
     async def decide(
         self, intent: bytes, *, approve: bool, reason: str, caller: Caller, call_ref: Ref | None = None
     ) -> None:

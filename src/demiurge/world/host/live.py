@@ -60,12 +60,14 @@ class _Moved(NamedTuple):
     steps: Sequence[Advance]
     refused: DemiurgeError | None
     attempts: Sequence[Attempt] = ()
+    asks_others: bool = False
+    """True if other intents than before wait for a person."""
 
 
 @dataclass(slots=True)
 class LiveUnit:
-    """A unit in memory. `publish` is called with each step's outcome once it is durable; `failure` is the error that
-    kept the last step from being durable.
+    """A unit in memory. `publish` is called with each step's outcome once it is durable, and `asks_changed` if other
+    intents wait for a person than before; `failure` is the error that kept the last step from being durable.
 
     A failed write may still have reached the disk, so after one `recover` reads the unit again before it goes on.
     """
@@ -80,6 +82,7 @@ class LiveUnit:
     tail_bytes: int
     publish: Callable[[LiveUnit, Advance], None]
     recover: Callable[[LiveUnit], None]
+    asks_changed: Callable[[], None]
     awake: bool = False
     """True once the work that an earlier process left open in the unit was taken up."""
     mailbox: list[_Waiting] = field(default_factory=list)
@@ -216,7 +219,7 @@ class LiveUnit:
         asks = state.waiting if state.waiting != self.state.waiting else None
         batch = Batch(name, self.state.seq, tuple(rows), state.is_open, outbox, delivered, snapshot, asks)
         attempts = [waiting.begins for waiting in taken if waiting.begins is not None]
-        moved = _Moved(taken, numbers, state, tail, steps, refused, attempts)
+        moved = _Moved(taken, numbers, state, tail, steps, refused, attempts, asks is not None)
         self.committer.append(batch, blobs, partial(self._moved, moved), attempts)
 
     def _step(self, state: UnitState, ingress: Ingress) -> Advance:
@@ -242,6 +245,8 @@ class LiveUnit:
             faults.point("unit.acknowledged")
             for outcome in moved.steps if not self.is_closed else ():
                 self.publish(self, outcome)
+            if moved.asks_others:
+                self.asks_changed()
         except Exception as fault:  # noqa: BLE001 - the waiting callers get the error
             self._failed(moved.taken, fault)
         else:

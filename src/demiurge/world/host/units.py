@@ -70,6 +70,8 @@ class Units:
         self._known: dict[Unit, LiveUnit] = {}
         """The loaded units, the one used last at the end."""
         self._evict_at = 2 * KEPT_IDLE
+        self.asks_changed: Callable[[], None] = _nothing
+        """Called when other intents may wait for a person than before."""
 
     def __iter__(self) -> Iterator[LiveUnit]:
         return iter(list(self._known.values()))
@@ -89,6 +91,7 @@ class Units:
                 self._tail_bytes if unit != MANIFESTS else 0,  # a new manifest needs none of its records, which are old
                 self._publish,
                 self.recover,
+                lambda: self.asks_changed(),
                 snapshot_bytes=loaded.snapshot_bytes,
             )
             if len(self._known) >= self._evict_at:
@@ -182,6 +185,7 @@ class Units:
         live.state, live.tail, live.snapshot_bytes = self._loader.load(live.state.unit)
         self._take_up(live)
         live.failure = None
+        self.asks_changed()
 
     async def close(self) -> None:
         """Stops the units. Effects that change something get a moment to end; everything else that is open is taken up
@@ -272,6 +276,10 @@ class Units:
         body = {"value": sent.value, "schema": sent.schema}
         stamp = self._stamp(sent.caller)
         target.offer(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), delivers=sent.id)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _expiry_of(unit: Unit) -> bytes:

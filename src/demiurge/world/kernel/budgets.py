@@ -31,6 +31,7 @@ from demiurge.world.kernel.step_context import StepContext
 from demiurge.world.reducer import Emit, MissingBlob
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
+from demiurge.world.webhooks import WEBHOOK
 
 __all__ = ["Overdrawn", "begin_run", "check_shares", "count", "end_runs", "left_of", "lend", "settle", "shortfall"]
 
@@ -79,6 +80,8 @@ def begin_run(step: StepContext, seq: int) -> int | None:
     if back in step.state.runs and not sent.get("lent"):
         return back
     if "budget" not in sent and step.manifest.tool_policy.budgets.run is None:
+        return None
+    if step.state.unit.module == WEBHOOK:  # a notice is the host's, and retried longer than any run lasts
         return None
     lender = LendingRun(sent["unit"], sent["seq"]) if sent.get("lent") else None
     caller = CallingRun(sent["unit"], sent["run"]) if "run" in sent else None

@@ -26,6 +26,7 @@ SYSTEM_ROUTES: tuple[Mapping[str, str], ...] = tuple(
         ("sys/WorkspaceEvent@1", "sys/Workspace@1", "$value.workspace"),
         ("sys/ConnectionEvent@1", "sys/Connection@1", "$value.connection_id"),
         ("sys/ConnectionChoose@1", "sys/ConnectionChoice@1", "unit"),
+        ("sys/WebhookEvent@1", "sys/Webhook@1", "$value.webhook_id"),
     )
 )
 """The routes of the `sys/*` modules. A manifest stored before a module existed has no route to it."""
@@ -39,6 +40,13 @@ NOT_FROM_PLANS: Mapping[str, tuple[str, str]] = MappingProxyType(
         **dict.fromkeys(
             ("sys/ConnectionEvent@1", "sys/ConnectionAdd@1", "sys/ConnectionRevoke@1", "sys/ConnectionChoose@1"),
             ("is taken from a user alone", "leave the step out"),
+        ),
+        **dict.fromkeys(
+            (
+                *("sys/WebhookEvent@1", "sys/WebhookAdd@1", "sys/WebhookRemove@1", "sys/WebhookRotate@1"),
+                *("sys/WebhookNotify@1", "sys/WebhookWithdraw@1", "sys/WebhookDelivered@1"),
+            ),
+            ("is taken from a user or from the host alone", "leave the step out"),
         ),
     }
 )
