@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
+import sys
 from pathlib import Path
+from typing import Any
 
-from tests.bootstrap.webhook_worlds import opened, until, verified
-from tests.world.effects.servers import answer, site
+import pytest
+from tests.bootstrap.webhook_worlds import LOOPBACK, opened, until, verified
+from tests.canaries.search import bytes_below, found, tapped
+from tests.world.effects.servers import Asked, answer, site
+
+from demiurge import World
+from demiurge.bootstrap.backend.socket import socket_path
+from demiurge.bootstrap.secrets import open_vault
+from demiurge.errors import InvalidValue, NotFound, Unavailable, UsageError
+from demiurge.values.caller import Caller
+
+ROOT = Path(__file__).parents[2]
+SECRET_PATH = "/canary-path-0123456789"
+SECRET_WORD = "canary-argument-0123456789"
+
+
+async def said_of(world: World, kind: str) -> list[Any]:
+    """Returns the bodies of the records of this kind in the units of webhooks."""
+    units = [head.unit for head in world.backend.read.heads("sys/Webhook@1/")]
+    return [record.body for unit in units for record in world.journal.read(unit) if record.kind == kind]
 
 
 async def test_a_waiting_call_is_announced_with_a_signature_and_without_arguments(tmp_path: Path) -> None:
@@ -25,11 +48,281 @@ async def test_a_waiting_call_is_announced_with_a_signature_and_without_argument
         assert data["id"] == called.approval == waiting["id"]
         assert (data["tool"], data["effect"], data["chat"]) == ("ring_bell", "external_side_effect", None)
         assert data["link"] == "http://x.example/approvals"
+        assert data["since"] < data["expires"]
         assert b"xyzzy" not in asked.body
         [hook] = await world.webhooks.list()
         assert (hook.id, hook.name, hook.state) == (added.id, "phone", "active")
         assert (hook.attempts, hook.delivered, hook.waiting, hook.problem) == (1, 1, 0, None)
+        assert hook.delivered_at_ms is not None
         kinds = [record.kind for record in world.journal.read(f"sys/Webhook@1/{added.id}")]
         assert kinds[-4:] == ["step", "intent", "receipt", "step"]
         assert (await world.replay())["ok"]
         assert world.journal.verify().ok
+
+
+async def test_each_webhook_is_told_once_of_each_call_also_of_one_that_waited_before(tmp_path: Path) -> None:
+    async with site({"/a": answer(204), "/b": answer(204)}) as there, opened(tmp_path / "w") as world:
+        await world.call("ring_bell", '{"word": "x"}', "b1")
+        for path in ("a", "b"):
+            await world.webhooks.add(f"http://127.0.0.1:{there.port}/{path}")
+        await world.call("ring_bell", '{"word": "y"}', "b2")
+        await until(lambda: len(there.asked) == 4)
+        await world.settle()
+        assert sorted(asked.target for asked in there.asked) == ["/a", "/a", "/b", "/b"]
+        assert len({asked.headers["webhook-id"] for asked in there.asked}) == 4
+    async with opened(tmp_path / "w") as world:
+        await world.settle()
+        assert [hook.delivered for hook in await world.webhooks.list()] == [2, 2]
+    assert len(there.asked) == 4
+
+
+@pytest.mark.parametrize("approve", [True, False])
+async def test_a_decided_call_ends_its_notice(tmp_path: Path, approve: bool) -> None:
+    async with site({"/h": answer(503)}) as there, opened(tmp_path / "w") as world:
+        await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
+        called = await world.call("ring_bell", '{"word": "x"}', "b1")
+        await until(lambda: there.asked)
+        await world.settle()
+        [hook] = await world.webhooks.list()
+        assert (hook.waiting, hook.problem) == (1, "The receiver answered 503.")
+        assert hook.next_attempt_at_ms is not None
+        assert called.approval is not None
+        await world.decide(called.approval, approve=approve)
+        while [hook.waiting for hook in await world.webhooks.list()] != [0]:
+            await asyncio.sleep(0.005)
+        while any(head.open for head in world.backend.read.heads("sys/Webhook@1/")):
+            await asyncio.sleep(0.005)
+        receipts = await said_of(world, "receipt")
+        assert [body["payload"].get("code") for body in receipts] == [None, "cancelled"]
+        assert len(there.asked) == 1
+        assert (await world.replay())["ok"]
+
+
+async def test_a_receiver_that_hangs_delays_no_call_and_no_decision(tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    async def hang(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+        await ended.wait()
+        writer.write(answer(204))
+
+    async with site({"/h": hang, "/ok": answer(204)}) as there, opened(tmp_path / "w") as world:
+        await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
+        await world.webhooks.add(f"http://127.0.0.1:{there.port}/ok")
+        first = await world.call("ring_bell", '{"word": "x"}', "b1")
+        await until(lambda: len(there.asked) == 2)
+        await world.call("ring_bell", '{"word": "y"}', "b2")
+        await until(lambda: len(there.asked) == 4)
+        assert first.approval is not None
+        await world.decide(first.approval, approve=True)
+        await world.settle("demiurge/Calls@1/b1")
+        done = await world.call("ring_bell", '{"word": "x"}', "b1")
+        assert done.ok
+        ended.set()
+        await world.settle()
+        assert [hook.delivered for hook in await world.webhooks.list()] == [2, 2]
+
+
+async def test_a_process_that_closes_at_once_delivers_first(tmp_path: Path) -> None:
+    async def slow(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.2)
+        writer.write(answer(204))
+
+    async with site({"/h": slow}) as there:
+        async with opened(tmp_path / "w") as world:
+            await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
+        async with opened(tmp_path / "w") as world:
+            await world.call("ring_bell", '{"word": "x"}', "b1")
+        async with opened(tmp_path / "w") as world:
+            await world.settle()
+            assert [hook.delivered for hook in await world.webhooks.list()] == [1]
+        assert len(there.asked) == 1
+
+
+async def test_a_test_is_delivered_and_says_what_is_wrong(tmp_path: Path) -> None:
+    answers = {"/ok": answer(204), "/gone": answer(410), "/moved": answer(302, location="/ok")}
+    async with site(answers) as there, opened(tmp_path / "w") as world:
+        ok, gone, moved = [
+            (await world.webhooks.add(f"http://127.0.0.1:{there.port}{path}")).id for path in ("/ok", "/gone", "/moved")
+        ]
+        assert (await world.webhooks.test(ok)).problem is None
+        assert (await world.webhooks.test(gone)).problem == "The receiver answered 410 Gone."
+        problem = (await world.webhooks.test(moved)).problem
+        assert problem is not None
+        assert "Redirects are not followed" in problem
+        assert [hook.state for hook in await world.webhooks.list()] == ["active", "stopped", "active"]
+        there.answers["/gone"] = answer(204)
+        await world.call("ring_bell", '{"word": "x"}', "b1")
+        assert (await world.webhooks.test(gone)).problem is None
+        await until(lambda: [asked.target for asked in there.asked].count("/gone") == 3)
+        await world.settle()
+        assert [hook.state for hook in await world.webhooks.list()] == ["active"] * 3
+
+
+async def test_after_a_rotation_both_keys_sign_until_the_next(tmp_path: Path) -> None:
+    async with site({"/h": answer(204)}) as there, opened(tmp_path / "w") as world:
+        first = await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
+        second = await world.webhooks.rotate(first.id)
+        await world.webhooks.test(first.id)
+        assert first.key != second.key
+        for key in (first.key, second.key):
+            assert verified(there.asked[-1], key)["type"] == "webhook.test"
+        third = await world.webhooks.rotate(first.id)
+        await world.webhooks.test(first.id)
+        verified(there.asked[-1], second.key)
+        verified(there.asked[-1], third.key)
+        assert there.asked[-1].headers["webhook-signature"].count("v1,") == 2
+        [hook] = await world.webhooks.list()
+        assert hook.rotated_at_ms is not None
+
+
+async def test_a_removed_webhook_is_told_nothing_and_leaves_no_key(tmp_path: Path) -> None:
+    async with site({"/h": answer(500)}) as there, opened(tmp_path / "w") as world:
+        added = await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
+        await world.call("ring_bell", '{"word": "x"}', "b1")
+        await until(lambda: there.asked)
+        await world.settle()
+        await world.webhooks.remove(added.id)
+        await world.call("ring_bell", '{"word": "y"}', "b2")
+        await world.settle()
+        assert (await world.webhooks.list(), len(there.asked)) == ([], 1)
+        vault = open_vault({"HOME": str(tmp_path)})
+        assert vault is not None
+        assert vault.names() == []
+        for act in (world.webhooks.remove, world.webhooks.test, world.webhooks.rotate):
+            with pytest.raises(NotFound, match="webhooks ls"):
+                await act(added.id)
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("grant", "url", "why"),
+    [
+        (LOOPBACK, "http://other.example/h", "host_not_allowed"),
+        (LOOPBACK, "https://127.0.0.1/h", "scheme_not_allowed"),
+        ({"ports": [443]}, "https://hooks.example:8443/h", "port_not_allowed"),
+        (None, "https://hooks.example/h", "no_grant"),
+    ],
+)
+async def test_a_receiver_without_a_grant_is_refused_with_what_to_do(
+    tmp_path: Path, grant: dict[str, Any] | None, url: str, why: str
+) -> None:
+    async with opened(tmp_path / "w", grant) as world:
+        with pytest.raises(UsageError, match=f"No grant of this world covers https?://.*{why}.*docs/webhooks") as told:
+            await world.webhooks.add(url)
+        assert told.value.code == "not_granted"
+        assert (await world.webhooks.list(), await said_of(world, "event")) == ([], [])
+        vault = open_vault({"HOME": str(tmp_path)})
+        assert vault is not None
+        assert vault.names() == []
+
+
+async def test_the_shipped_manifest_grants_https_alone(tmp_path: Path) -> None:
+    async with World.open(tmp_path / "w", environment={"HOME": str(tmp_path)}) as world:
+        with pytest.raises(UsageError, match="covers ports 443; schemes https"):
+            await world.webhooks.add("http://hooks.example/h")
+        await world.webhooks.add("https://hooks.example/h")
+        assert [hook.origin for hook in await world.webhooks.list()] == ["https://hooks.example"]
+
+
+async def test_what_is_no_url_or_no_name_is_refused(tmp_path: Path) -> None:
+    async with opened(tmp_path / "w") as world:
+        for url in ("", "ftp://127.0.0.1/x", "http://user:pw@127.0.0.1/x", "http://127.0.0.1:0/"):
+            with pytest.raises(InvalidValue):
+                await world.webhooks.add(url)
+        with pytest.raises(InvalidValue, match="name"):
+            await world.webhooks.add("http://127.0.0.1/x", "line\nend")
+
+
+async def test_without_a_vault_no_webhook_is_added(tmp_path: Path) -> None:
+    async with World.open(tmp_path / "w", environment={}) as world:
+        with pytest.raises(Unavailable, match="no home folder"):
+            await world.webhooks.add("https://hooks.example/h")
+        assert await world.webhooks.list() == []
+
+
+@pytest.mark.parametrize("role", ["viewer", "agent", "approver", "chief"])
+async def test_only_a_user_sees_and_changes_webhooks(tmp_path: Path, role: str) -> None:
+    async with opened(tmp_path / "w") as world:
+        added = await world.webhooks.add("http://127.0.0.1:9/h")
+        stranger = world.acting_as(Caller("user:eve", roles=(role,))).webhooks
+        for act in (
+            stranger.list(),
+            stranger.add("http://127.0.0.1:9/h"),
+            stranger.test(added.id),
+            stranger.rotate(added.id),
+            stranger.remove(added.id),
+        ):
+            with pytest.raises(UsageError, match="takes the role user"):
+                await act
+        [hook] = await world.webhooks.list()
+        assert hook.attempts == 0
+
+
+async def test_a_fork_delivers_nothing(tmp_path: Path) -> None:
+    async with site({"/h": answer(500)}) as there:
+        async with opened(tmp_path / "w") as world:
+            await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
+            await world.call("ring_bell", '{"word": "x"}', "b1")
+            await until(lambda: there.asked)
+            await world.settle()
+            await world.fork(tmp_path / "fork")
+        sent = len(there.asked)
+        async with opened(tmp_path / "fork") as fork:
+            await fork.call("ring_bell", '{"word": "y"}', "b2")
+            await fork.settle()
+            [hook] = await fork.webhooks.list()
+            assert (hook.state, hook.problem_code) == ("stopped", "no_key")
+        assert len(there.asked) == sent
+
+
+async def test_a_world_without_webhooks_has_no_record_about_them(tmp_path: Path) -> None:
+    async with opened(tmp_path / "w") as world:
+        await world.call("ring_bell", '{"word": "x"}', "b1")
+        assert {head.unit for head in world.backend.read.heads()} == {"demiurge/Calls@1/b1", "sys/World@1/manifest"}
+
+
+# -- other processes, and what nobody may see --------------------------------------------------------------------------
+
+
+async def guest(folder: str, url: str) -> None:
+    async with opened(Path(folder)) as world:
+        assert not world.owned
+        added = await world.webhooks.add(url)
+        await world.call("ring_bell", f'{{"word": "{SECRET_WORD}"}}', "b1")
+        assert (await world.webhooks.test(added.id)).problem is None
+        print(added.key)
+
+
+async def test_a_process_that_joined_adds_a_webhook_and_no_secret_leaves_the_vault(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    folder, code = tmp_path / "w", "from tests.bootstrap import test_webhooks as t"
+    async with site({SECRET_PATH: answer(204, SECRET_WORD.encode())}) as there:
+        url = f"http://127.0.0.1:{there.port}{SECRET_PATH}"
+        async with opened(folder) as world:
+            await world.submit("sys/WebhookAdd@1", {"webhook_id": "h", "name": "n", "origin": "http://127.0.0.1:9"})
+            await world.backend.serve()
+            with tapped(socket_path(folder)) as heard:
+                process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-c", f"import asyncio, sys; {code}; asyncio.run(t.guest(*sys.argv[1:]))"),
+                    *(str(folder), url),
+                    env={**os.environ, "PYTHONPATH": str(ROOT)},
+                    stdout=asyncio.subprocess.PIPE,
+                )
+                printed, _ = await process.communicate()
+            await until(lambda: len(there.asked) == 2)
+            await world.settle()
+            records = [bytes(str(record.body), "utf-8") for record in world.journal.read()]
+            [hook] = [hook for hook in await world.webhooks.list() if hook.id != "h"]
+            assert hook.delivered == 2
+        key = printed.decode().strip()
+        assert process.returncode == 0
+        for asked in there.asked:
+            verified(asked, key)
+            assert found([key, SECRET_WORD], asked.body, str(asked.headers)) == []
+        assert b"".join(heard).count(key.encode()) == 1, "the key is shown once"
+        kept = [*bytes_below(folder), *bytes_below(tmp_path / ".local"), *bytes_below(tmp_path / ".config")]
+        assert found([key, SECRET_PATH], *kept, *records, caplog.text) == []

@@ -14,6 +14,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Final
@@ -41,6 +42,9 @@ HOST: Final = Caller("host", roles=("user",), transport="host")
 RETRY_S: Final = 5.0
 """How long to wait before comparing again if the store refused a record, in seconds."""
 
+GRACE_S: Final = 5.0
+"""How long closing waits for attempts that are under way, in seconds."""
+
 
 class WebhookNotices:
     """The notices of one host. `page_url` is the address of the world's pages, None if nobody serves them."""
@@ -63,9 +67,17 @@ class WebhookNotices:
         self._is_due.set()
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        """Stops, after attempts that are under way had a moment to end: a process may live only as long as one command,
+        and the next one may come much later."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._compare()
+        with suppress(TimeoutError, DemiurgeError):
+            async with asyncio.timeout(GRACE_S):
+                for webhook, _ in list(webhook_cells(self._host, self._store)):
+                    await self._host.settle(webhook)
 
     async def _follow(self, *, again: bool) -> None:
         while True:
