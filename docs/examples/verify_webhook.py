@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def is_genuine(headers: Mapping[str, str], body: bytes, key: str) -> bool:
-    """Returns whether a notice comes from the world that has this key (`whsec_...`), and is not older than 5 minutes."""
+    """Returns whether a notice was signed with this key (`whsec_...`) in the last 5 minutes."""
     sent = headers["webhook-timestamp"]
     if abs(time.time() - int(sent)) > 300:
         return False

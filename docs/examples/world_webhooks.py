@@ -9,6 +9,7 @@ from verify_webhook import is_genuine
 from demiurge import ToolEffect, World, tool
 
 heard: list[tuple[dict[str, str], bytes]] = []
+confirmed = asyncio.Event()
 STATUSES = iter((500, 204, 204))  # the receiver fails once
 
 
@@ -17,8 +18,11 @@ async def receiver(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     lines = [line.split(": ", 1) for line in head.strip().split("\r\n")[1:]]
     headers = {name.lower(): value for name, value in lines}
     heard.append((headers, await reader.readexactly(int(headers["content-length"]))))
-    writer.write(f"HTTP/1.1 {next(STATUSES)} -\r\n\r\n".encode())
+    status = next(STATUSES)
+    writer.write(f"HTTP/1.1 {status} -\r\n\r\n".encode())
     writer.close()
+    if status == 204:
+        confirmed.set()
 
 
 def own_manifest(folder: Path) -> Path:
@@ -44,8 +48,7 @@ async def main() -> None:
     async with World.open("agent.world", [send_mail], manifest=own_manifest(Path("own"))) as world:
         added = await world.webhooks.add(url, "phone")
         await world.call("send_mail", '{"to": "ada@example.com", "text": "Hello"}')
-        while len(heard) < 2:  # the second attempt comes after some seconds
-            await asyncio.sleep(0.1)
+        await confirmed.wait()  # at the second attempt, which comes after some seconds
         await world.settle()
         [webhook] = await world.webhooks.list()
         print(webhook.name, webhook.state, f"{webhook.delivered} of {webhook.attempts} attempts confirmed")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.bootstrap.webhook_worlds import opened, until, verified
-from tests.world.effects.servers import answer, site
+from tests.world.effects.servers import http_response, serving_site
 
 from demiurge import World
 from demiurge.bootstrap.secrets import open_vault
@@ -52,7 +52,7 @@ async def intact(world: World) -> None:
 )
 async def test_a_notice_survives_a_kill_under_the_same_id(fault: str, arrives: int, tmp_path: Path) -> None:
     folder = tmp_path / "w"
-    async with site({"/h": answer(204)}) as there:
+    async with serving_site({"/h": http_response(204)}) as there:
         key = await with_webhook(folder, there.port)
         assert await run(folder, fault, call="b1") == -signal.SIGKILL
         assert len(there.asked) == arrives
@@ -75,7 +75,7 @@ async def test_a_notice_survives_a_kill_under_the_same_id(fault: str, arrives: i
 
 async def test_a_notice_is_sent_again_after_each_of_many_kills(tmp_path: Path) -> None:
     folder = tmp_path / "w"
-    async with site({"/h": answer(204)}) as there:
+    async with serving_site({"/h": http_response(204)}) as there:
         await with_webhook(folder, there.port)
         for number in range(3):
             assert await run(folder, "effect.performed=kill", call="b1" if not number else "") == -signal.SIGKILL
@@ -89,7 +89,7 @@ async def test_a_notice_is_sent_again_after_each_of_many_kills(tmp_path: Path) -
 
 async def test_a_kill_after_the_decision_leaves_no_attempt_behind(tmp_path: Path) -> None:
     folder = tmp_path / "w"
-    async with site({"/h": answer(500)}) as there:
+    async with serving_site({"/h": http_response(500)}) as there:
         await with_webhook(folder, there.port)
         async with opened(folder) as world:
             await world.call("ring_bell", '{"word": "xyzzy"}', "b1")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from tests.bootstrap.webhook_worlds import LOOPBACK, opened, until, verified
-from tests.canaries.search import bytes_below, found, tapped
-from tests.world.effects.servers import Asked, answer, site
+from tests.canaries.search import bytes_below, find_values, tap_socket
+from tests.world.effects.servers import SeenRequest, http_response, serving_site
 
 from demiurge import World
 from demiurge.bootstrap.backend.socket import socket_path
@@ -32,7 +32,10 @@ async def said_of(world: World, kind: str) -> list[Any]:
 
 
 async def test_a_waiting_call_is_announced_with_a_signature_and_without_arguments(tmp_path: Path) -> None:
-    async with site({"/hook": answer(204)}) as there, opened(tmp_path / "w", page_url="http://x.example") as world:
+    async with (
+        serving_site({"/hook": http_response(204)}) as there,
+        opened(tmp_path / "w", page_url="http://x.example") as world,
+    ):
         added = await world.webhooks.add(f"http://127.0.0.1:{there.port}/hook", "phone")
         called = await world.call("ring_bell", '{"word": "xyzzy"}', "b1")
         await until(lambda: there.asked)
@@ -61,7 +64,10 @@ async def test_a_waiting_call_is_announced_with_a_signature_and_without_argument
 
 
 async def test_each_webhook_is_told_once_of_each_call_also_of_one_that_waited_before(tmp_path: Path) -> None:
-    async with site({"/a": answer(204), "/b": answer(204)}) as there, opened(tmp_path / "w") as world:
+    async with (
+        serving_site({"/a": http_response(204), "/b": http_response(204)}) as there,
+        opened(tmp_path / "w") as world,
+    ):
         await world.call("ring_bell", '{"word": "x"}', "b1")
         for path in ("a", "b"):
             await world.webhooks.add(f"http://127.0.0.1:{there.port}/{path}")
@@ -78,7 +84,7 @@ async def test_each_webhook_is_told_once_of_each_call_also_of_one_that_waited_be
 
 @pytest.mark.parametrize("approve", [True, False])
 async def test_a_decided_call_ends_its_notice(tmp_path: Path, approve: bool) -> None:
-    async with site({"/h": answer(503)}) as there, opened(tmp_path / "w") as world:
+    async with serving_site({"/h": http_response(503)}) as there, opened(tmp_path / "w") as world:
         await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
         called = await world.call("ring_bell", '{"word": "x"}', "b1")
         await until(lambda: there.asked)
@@ -101,11 +107,11 @@ async def test_a_decided_call_ends_its_notice(tmp_path: Path, approve: bool) -> 
 async def test_a_receiver_that_hangs_delays_no_call_and_no_decision(tmp_path: Path) -> None:
     ended = asyncio.Event()
 
-    async def hang(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def hang(_asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
         await ended.wait()
-        writer.write(answer(204))
+        writer.write(http_response(204))
 
-    async with site({"/h": hang, "/ok": answer(204)}) as there, opened(tmp_path / "w") as world:
+    async with serving_site({"/h": hang, "/ok": http_response(204)}) as there, opened(tmp_path / "w") as world:
         await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
         await world.webhooks.add(f"http://127.0.0.1:{there.port}/ok")
         first = await world.call("ring_bell", '{"word": "x"}', "b1")
@@ -123,11 +129,11 @@ async def test_a_receiver_that_hangs_delays_no_call_and_no_decision(tmp_path: Pa
 
 
 async def test_a_process_that_closes_at_once_delivers_first(tmp_path: Path) -> None:
-    async def slow(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def slow(_asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.2)
-        writer.write(answer(204))
+        writer.write(http_response(204))
 
-    async with site({"/h": slow}) as there:
+    async with serving_site({"/h": slow}) as there:
         async with opened(tmp_path / "w") as world:
             await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
         async with opened(tmp_path / "w") as world:
@@ -139,8 +145,8 @@ async def test_a_process_that_closes_at_once_delivers_first(tmp_path: Path) -> N
 
 
 async def test_a_test_is_delivered_and_says_what_is_wrong(tmp_path: Path) -> None:
-    answers = {"/ok": answer(204), "/gone": answer(410), "/moved": answer(302, location="/ok")}
-    async with site(answers) as there, opened(tmp_path / "w") as world:
+    answers = {"/ok": http_response(204), "/gone": http_response(410), "/moved": http_response(302, location="/ok")}
+    async with serving_site(answers) as there, opened(tmp_path / "w") as world:
         ok, gone, moved = [
             (await world.webhooks.add(f"http://127.0.0.1:{there.port}{path}")).id for path in ("/ok", "/gone", "/moved")
         ]
@@ -150,7 +156,7 @@ async def test_a_test_is_delivered_and_says_what_is_wrong(tmp_path: Path) -> Non
         assert problem is not None
         assert "Redirects are not followed" in problem
         assert [hook.state for hook in await world.webhooks.list()] == ["active", "stopped", "active"]
-        there.answers["/gone"] = answer(204)
+        there.answers["/gone"] = http_response(204)
         await world.call("ring_bell", '{"word": "x"}', "b1")
         assert (await world.webhooks.test(gone)).problem is None
         await until(lambda: [asked.target for asked in there.asked].count("/gone") == 3)
@@ -159,7 +165,7 @@ async def test_a_test_is_delivered_and_says_what_is_wrong(tmp_path: Path) -> Non
 
 
 async def test_after_a_rotation_both_keys_sign_until_the_next(tmp_path: Path) -> None:
-    async with site({"/h": answer(204)}) as there, opened(tmp_path / "w") as world:
+    async with serving_site({"/h": http_response(204)}) as there, opened(tmp_path / "w") as world:
         first = await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
         second = await world.webhooks.rotate(first.id)
         await world.webhooks.test(first.id)
@@ -176,7 +182,7 @@ async def test_after_a_rotation_both_keys_sign_until_the_next(tmp_path: Path) ->
 
 
 async def test_a_removed_webhook_is_told_nothing_and_leaves_no_key(tmp_path: Path) -> None:
-    async with site({"/h": answer(500)}) as there, opened(tmp_path / "w") as world:
+    async with serving_site({"/h": http_response(500)}) as there, opened(tmp_path / "w") as world:
         added = await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
         await world.call("ring_bell", '{"word": "x"}', "b1")
         await until(lambda: there.asked)
@@ -226,7 +232,7 @@ async def test_the_shipped_manifest_grants_https_alone(tmp_path: Path) -> None:
         assert [hook.origin for hook in await world.webhooks.list()] == ["https://hooks.example"]
 
 
-async def test_what_is_no_url_or_no_name_is_refused(tmp_path: Path) -> None:
+async def test_a_text_that_is_no_url_and_a_name_with_a_line_end_are_refused(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
         for url in ("", "ftp://127.0.0.1/x", "http://user:pw@127.0.0.1/x", "http://127.0.0.1:0/"):
             with pytest.raises(InvalidValue):
@@ -261,7 +267,7 @@ async def test_only_a_user_sees_and_changes_webhooks(tmp_path: Path, role: str) 
 
 
 async def test_a_fork_delivers_nothing(tmp_path: Path) -> None:
-    async with site({"/h": answer(500)}) as there:
+    async with serving_site({"/h": http_response(500)}) as there:
         async with opened(tmp_path / "w") as world:
             await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
             await world.call("ring_bell", '{"word": "x"}', "b1")
@@ -300,12 +306,12 @@ async def test_a_process_that_joined_adds_a_webhook_and_no_secret_leaves_the_vau
 ) -> None:
     caplog.set_level(logging.DEBUG)
     folder, code = tmp_path / "w", "from tests.bootstrap import test_webhooks as t"
-    async with site({SECRET_PATH: answer(204, SECRET_WORD.encode())}) as there:
+    async with serving_site({SECRET_PATH: http_response(204, SECRET_WORD.encode())}) as there:
         url = f"http://127.0.0.1:{there.port}{SECRET_PATH}"
         async with opened(folder) as world:
             await world.submit("sys/WebhookAdd@1", {"webhook_id": "h", "name": "n", "origin": "http://127.0.0.1:9"})
             await world.backend.serve()
-            with tapped(socket_path(folder)) as heard:
+            with tap_socket(socket_path(folder)) as heard:
                 process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-c", f"import asyncio, sys; {code}; asyncio.run(t.guest(*sys.argv[1:]))"),
                     *(str(folder), url),
@@ -322,7 +328,7 @@ async def test_a_process_that_joined_adds_a_webhook_and_no_secret_leaves_the_vau
         assert process.returncode == 0
         for asked in there.asked:
             verified(asked, key)
-            assert found([key, SECRET_WORD], asked.body, str(asked.headers)) == []
+            assert find_values([key, SECRET_WORD], asked.body, str(asked.headers)) == []
         assert b"".join(heard).count(key.encode()) == 1, "the key is shown once"
         kept = [*bytes_below(folder), *bytes_below(tmp_path / ".local"), *bytes_below(tmp_path / ".config")]
-        assert found([key, SECRET_PATH], *kept, *records, caplog.text) == []
+        assert find_values([key, SECRET_PATH], *kept, *records, caplog.text) == []

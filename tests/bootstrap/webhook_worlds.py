@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.world.effects.servers import Asked
+from tests.world.effects.servers import SeenRequest
 
 import demiurge.apps.demiurge
 from demiurge import ToolEffect, World, tool
@@ -55,7 +55,7 @@ async def until(condition: Callable[[], Any]) -> None:
         await asyncio.sleep(0.005)
 
 
-def verified(asked: Asked, key: str) -> dict[str, Any]:
+def verified(asked: SeenRequest, key: str) -> dict[str, Any]:
     """Checks a notice as docs/webhooks.md says, by code that shares nothing with the sender, and returns its body."""
     signed = f"{asked.headers['webhook-id']}.{asked.headers['webhook-timestamp']}.".encode() + asked.body
     expected = hmac.new(b64decode(key.removeprefix("whsec_")), signed, hashlib.sha256).digest()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.bootstrap.webhook_worlds import verified
 from tests.world.effects.certificates import certificate
-from tests.world.effects.servers import Answer, Asked, answer, site
+from tests.world.effects.servers import Answer, SeenRequest, http_response, serving_site
 from tests.world.effects.vaults import vault_at
 from tests.world.manual_clock import DAY, HOUR, Time
 from tests.world.small_world import small_manifest
@@ -103,14 +103,14 @@ async def hooks(
         await host.close()
 
 
-CONFIRMED, BROKEN = answer(204), answer(500)
+CONFIRMED, BROKEN = http_response(204), http_response(500)
 
 
 def after(failures: int, last: Answer = CONFIRMED, *, failure: Answer = BROKEN) -> Answer:
     """Answers like `failure` so many times, then like `last`."""
     left = [failure] * failures
 
-    async def say(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def say(asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
         found = left.pop() if left else last
         if isinstance(found, bytes):
             writer.write(found)
@@ -121,15 +121,15 @@ def after(failures: int, last: Answer = CONFIRMED, *, failure: Answer = BROKEN) 
     return say
 
 
-async def hang(_asked: Asked, _writer: asyncio.StreamWriter) -> None:
+async def hang(_asked: SeenRequest, _writer: asyncio.StreamWriter) -> None:
     await asyncio.get_running_loop().create_future()
 
 
-async def drop(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+async def drop(_asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
-async def endless(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+async def endless(_asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
     """Confirms, and then sends a body that never ends."""
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n")
     while not writer.is_closing():
@@ -141,7 +141,7 @@ async def endless(_asked: Asked, writer: asyncio.StreamWriter) -> None:
 
 
 async def test_a_notice_is_retried_with_growing_waits_until_it_is_confirmed(store: Store, tmp_path: Path) -> None:
-    async with site({"/h": after(15)}) as there, hooks(store, tmp_path) as made:
+    async with serving_site({"/h": after(15)}) as there, hooks(store, tmp_path) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         await made.notify()
         await made.time.pass_by(DAY, made.host)
@@ -167,8 +167,8 @@ async def test_a_notice_is_retried_with_growing_waits_until_it_is_confirmed(stor
 @pytest.mark.parametrize(
     ("lie", "code"),
     [
-        (answer(301, location="/there"), "not_confirmed"),
-        (answer(404), "not_confirmed"),
+        (http_response(301, location="/there"), "not_confirmed"),
+        (http_response(404), "not_confirmed"),
         (hang, "timeout"),
         (drop, "connection_broken"),
         (b"nonsense\r\n\r\n", "connection_broken"),
@@ -177,8 +177,8 @@ async def test_a_notice_is_retried_with_growing_waits_until_it_is_confirmed(stor
 async def test_an_answer_that_is_no_2xx_is_tried_again(
     memory: MemoryStore, tmp_path: Path, lie: Answer, code: str
 ) -> None:
-    answers = {"/h": after(1, failure=lie), "/there": answer(204)}
-    async with site(answers) as there, hooks(memory, tmp_path, timeout_s=0.3) as made:
+    answers = {"/h": after(1, failure=lie), "/there": http_response(204)}
+    async with serving_site(answers) as there, hooks(memory, tmp_path, timeout_s=0.3) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         await made.notify()
         assert made.cell["problem"]["code"] == code
@@ -189,7 +189,7 @@ async def test_an_answer_that_is_no_2xx_is_tried_again(
 
 
 async def test_the_body_of_an_answer_is_not_read(memory: MemoryStore, tmp_path: Path) -> None:
-    async with site({"/h": endless}) as there, hooks(memory, tmp_path) as made:
+    async with serving_site({"/h": endless}) as there, hooks(memory, tmp_path) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         await made.notify()
         assert made.cell["delivered"] == 1
@@ -198,14 +198,14 @@ async def test_the_body_of_an_answer_is_not_read(memory: MemoryStore, tmp_path: 
 async def test_a_receiver_that_hangs_delays_no_other_notice(memory: MemoryStore, tmp_path: Path) -> None:
     confirmed = asyncio.Event()
 
-    async def hang_until(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def hang_until(asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
         if asked.headers["webhook-id"] == "msg_1":
             await confirmed.wait()
         else:
             confirmed.set()
-        writer.write(answer(204))
+        writer.write(http_response(204))
 
-    async with site({"/h": hang_until}) as there, hooks(memory, tmp_path) as made:
+    async with serving_site({"/h": hang_until}) as there, hooks(memory, tmp_path) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         value = {"webhook_id": HOOK.key, "notice": "msg_1", "call": "c1", "body": "{}"}
         await made.host.submit("sys/WebhookNotify@1", value)
@@ -216,7 +216,7 @@ async def test_a_receiver_that_hangs_delays_no_other_notice(memory: MemoryStore,
 async def test_tls_is_verified(memory: MemoryStore, tmp_path: Path) -> None:
     server, client = certificate("hooks.example", tmp_path)
     _, stranger = certificate("other.example", tmp_path)
-    async with site({"/h": answer(204)}, tls=server) as there:
+    async with serving_site({"/h": http_response(204)}, tls=server) as there:
         url = f"https://hooks.example:{there.port}/h"
         async with hooks(memory, tmp_path, tls=stranger) as made:
             await made.add(url)
@@ -231,7 +231,10 @@ async def test_tls_is_verified(memory: MemoryStore, tmp_path: Path) -> None:
 
 
 async def test_a_private_address_needs_a_grant_that_names_its_network(memory: MemoryStore, tmp_path: Path) -> None:
-    async with site({"/h": answer(204)}) as there, hooks(memory, tmp_path, manifest=manifest_of({})) as made:
+    async with (
+        serving_site({"/h": http_response(204)}) as there,
+        hooks(memory, tmp_path, manifest=manifest_of({})) as made,
+    ):
         await made.add(f"http://inside.example:{there.port}/h")
         await made.notify()
         assert made.cell["problem"]["code"] == "address_refused"
@@ -242,7 +245,7 @@ async def test_a_private_address_needs_a_grant_that_names_its_network(memory: Me
 
 
 async def test_410_stops_a_webhook_until_a_test_is_confirmed(memory: MemoryStore, tmp_path: Path) -> None:
-    async with site({"/h": after(1, failure=answer(410))}) as there, hooks(memory, tmp_path) as made:
+    async with serving_site({"/h": after(1, failure=http_response(410))}) as there, hooks(memory, tmp_path) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         await made.notify()
         assert made.cell["stopped"]["code"] == "gone"
@@ -257,7 +260,7 @@ async def test_410_stops_a_webhook_until_a_test_is_confirmed(memory: MemoryStore
 
 
 async def test_a_test_is_sent_once(memory: MemoryStore, tmp_path: Path) -> None:
-    async with site({"/h": answer(500)}) as there, hooks(memory, tmp_path) as made:
+    async with serving_site({"/h": http_response(500)}) as there, hooks(memory, tmp_path) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         await made.notify("msg_test", None)
         await made.time.pass_by(DAY, made.host)
@@ -277,7 +280,7 @@ async def test_a_test_is_sent_once(memory: MemoryStore, tmp_path: Path) -> None:
 async def test_a_delivery_that_the_rules_refuse_stops_the_webhook_and_sends_nothing(
     memory: MemoryStore, tmp_path: Path, manifest: Manifest, code: str
 ) -> None:
-    async with site({"/h": answer(204)}) as there, hooks(memory, tmp_path, manifest=manifest) as made:
+    async with serving_site({"/h": http_response(204)}) as there, hooks(memory, tmp_path, manifest=manifest) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         await made.notify()
         assert made.cell["stopped"]["code"] == code
@@ -286,7 +289,7 @@ async def test_a_delivery_that_the_rules_refuse_stops_the_webhook_and_sends_noth
 
 
 async def test_an_attempt_whose_grant_was_withdrawn_meanwhile_is_not_made(memory: MemoryStore, tmp_path: Path) -> None:
-    async with site({"/h": answer(500)}) as there, hooks(memory, tmp_path) as made:
+    async with serving_site({"/h": http_response(500)}) as there, hooks(memory, tmp_path) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         await made.notify()
         await made.host.replace_manifest(manifest_of(None), "manifest set", USER)
@@ -296,7 +299,7 @@ async def test_an_attempt_whose_grant_was_withdrawn_meanwhile_is_not_made(memory
 
 
 async def test_a_webhook_without_its_key_is_stopped(memory: MemoryStore, tmp_path: Path) -> None:
-    async with site({"/h": answer(204)}) as there, hooks(memory, tmp_path) as made:
+    async with serving_site({"/h": http_response(204)}) as there, hooks(memory, tmp_path) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         made.keys.discard(HOOK.key)
         await made.notify()
@@ -304,7 +307,7 @@ async def test_a_webhook_without_its_key_is_stopped(memory: MemoryStore, tmp_pat
 
 
 async def test_a_url_of_another_receiver_than_the_recorded_one_is_not_used(memory: MemoryStore, tmp_path: Path) -> None:
-    async with site({"/h": answer(204)}) as there, hooks(memory, tmp_path) as made:
+    async with serving_site({"/h": http_response(204)}) as there, hooks(memory, tmp_path) as made:
         await made.add("http://127.0.0.2:80/h")
         receiver = Receiver(Secret(f"http://127.0.0.1:{there.port}/h"), [new_key(SystemEntropy())])
         made.keys.put(HOOK.key, receiver, SystemEntropy())
@@ -319,7 +322,7 @@ async def test_a_vault_that_cannot_be_read_now_is_tried_again(memory: MemoryStor
         return None if locked[0] else Secret("5a" * 32)
 
     vault = SecretVault(tmp_path / "vault.json", key, lambda: Secret("5a" * 32))
-    async with site({"/h": answer(204)}) as there, hooks(memory, tmp_path, vault=vault) as made:
+    async with serving_site({"/h": http_response(204)}) as there, hooks(memory, tmp_path, vault=vault) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         locked[0] = True
         await made.notify()
@@ -333,7 +336,7 @@ async def test_a_vault_that_cannot_be_read_now_is_tried_again(memory: MemoryStor
 
 
 async def test_a_withdrawn_notice_is_not_tried_again(memory: MemoryStore, tmp_path: Path) -> None:
-    async with site({"/h": answer(500)}) as there, hooks(memory, tmp_path) as made:
+    async with serving_site({"/h": http_response(500)}) as there, hooks(memory, tmp_path) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         await made.notify()
         await made.notify("msg_2", "c2")
@@ -348,7 +351,7 @@ async def test_a_withdrawn_notice_is_not_tried_again(memory: MemoryStore, tmp_pa
 
 
 async def test_a_removed_webhook_ignores_everything(memory: MemoryStore, tmp_path: Path) -> None:
-    async with site({"/h": answer(500)}) as there, hooks(memory, tmp_path) as made:
+    async with serving_site({"/h": http_response(500)}) as there, hooks(memory, tmp_path) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         await made.notify()
         await made.host.submit("sys/WebhookRemove@1", {"webhook_id": HOOK.key})
@@ -366,7 +369,7 @@ async def test_a_removed_webhook_ignores_everything(memory: MemoryStore, tmp_pat
 @pytest.mark.parametrize("roles", [("agent",), ("approver", "chief"), ()])
 async def test_only_a_user_changes_a_webhook(memory: MemoryStore, tmp_path: Path, roles: tuple[str, ...]) -> None:
     stranger = Caller("user", roles=roles)
-    async with site({"/h": answer(204)}) as there, hooks(memory, tmp_path) as made:
+    async with serving_site({"/h": http_response(204)}) as there, hooks(memory, tmp_path) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         before = made.cell
         for schema, more in (
@@ -394,7 +397,7 @@ async def test_nobody_can_forge_a_receipt(memory: MemoryStore, tmp_path: Path) -
 async def test_the_deadline_of_runs_does_not_end_the_retries(memory: MemoryStore, tmp_path: Path) -> None:
     policy = ToolPolicy((), budgets=Budgets(run=Allowance(max_wall_ms=1000)))
     async with (
-        site({"/h": after(12)}) as there,
+        serving_site({"/h": after(12)}) as there,
         hooks(memory, tmp_path, manifest=manifest_of(tool_policy=policy)) as made,
     ):
         await made.add(f"http://127.0.0.1:{there.port}/h")
@@ -404,7 +407,7 @@ async def test_the_deadline_of_runs_does_not_end_the_retries(memory: MemoryStore
 
 
 async def test_the_key_and_the_path_of_the_url_are_in_no_record(store: Store, tmp_path: Path) -> None:
-    async with site({"/h/SECRETPATH": answer(204)}) as there, hooks(store, tmp_path) as made:
+    async with serving_site({"/h/SECRETPATH": http_response(204)}) as there, hooks(store, tmp_path) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h/SECRETPATH")
         await made.notify()
         assert made.cell["delivered"] == 1
