@@ -212,21 +212,21 @@ class World:
 
     @property
     def owned(self) -> bool:
-        """True when this process owns the world; else another process does what is asked of it here."""
+        """True if this process owns the world. Otherwise another process does the work that is requested here."""
         return self.backend.owner
 
     @property
     def joined(self) -> bool:
-        """True while this process asks another one, the owner, for everything."""
+        """True while another process, the owner, answers every call of this one."""
         return self.backend.joined
 
     @property
     def read_only(self) -> str | None:
-        """Why nothing can be written to this world here, a sentence for the user; None: it can be."""
+        """The reason, as a sentence for the user, why this process can't write to the world; None if it can."""
         return self.backend.read_only
 
     async def close(self) -> None:
-        """Closes the world. The next process that opens it goes on with what is open."""
+        """Closes the world. The next process that opens it resumes the unfinished work."""
         await self.backend.close()
 
     async def refresh_tools(self) -> bool:
@@ -248,8 +248,8 @@ class World:
         return await self.backend.run.submit(schema, value, key, idempotency_key)
 
     async def settle(self, unit: str | Unit | None = None, on_frame: OnFrame | None = None) -> None:
-        """Waits until only a person, or a time that has not come, can move things on. `on_frame` sees what happens
-        meanwhile; frames are not stored."""
+        """Waits until the unit (None: every unit) has settled: only a person's decision or a timer can continue its
+        work. `on_frame` is called with the frames of running effects; frames are not stored."""
         await settle(self.backend, str(unit) if unit is not None else None, on_frame)
 
     def watch(self, unit: str | Unit | None = None, after: Iterable[Shown] = ()) -> Frames:
@@ -307,15 +307,16 @@ class World:
         return Fork(folder, **asdict(await self.backend.keep.fork(str(folder), at)))
 
     async def gc(self, keep_days: float = KEEP_DAYS, *, dry_run: bool = False) -> Garbage:
-        """Removes blobs that nothing leads to and snapshots that are superseded, but for those of the last `keep_days`
-        (an hour at least); with `dry_run` only say what that would be.
+        """Removes blobs that nothing refers to and snapshots that newer ones replace, except those of the last
+        `keep_days` (at least an hour). With `dry_run` it only returns what it would remove.
 
         Raises UsageError, Conflict (`collecting`), Damaged (and nothing was removed), Unavailable."""
         return await self.backend.keep.gc(keep_days, dry_run)
 
     async def erase(self, ref: str, why: str, *, dry_run: bool = False) -> Erasure:
-        """Removes the bytes of a blob and of its copies for good, and records that, with `why`; with `dry_run` only say
-        what that would be. Not `done` while something that can't be erased holds the words: `inline` names it.
+        """Removes the bytes of a blob and of its copies for good, and records the erasure with its reason `why`. With
+        `dry_run` it only returns what it would remove. The result is not `done` while something that can't be erased
+        contains the words: `inline` names it.
 
         Raises InvalidValue, NotFound, UsageError (`needed`: a node or code of the world), Conflict (`busy`), Damaged,
         Divergence, Unavailable (`erase` again finishes it)."""
@@ -328,7 +329,7 @@ class World:
         self, keep_days: float = ARCHIVE_DAYS, *, before: int | None = None, dry_run: bool = False
     ) -> Archiving:
         """Moves the bytes of records older than `keep_days`, or with a position below `before`, to compressed files in
-        the world's folder; with `dry_run` only say what that would be. They are read from there as before.
+        the world's folder, from which they are read as before. With `dry_run` it only returns what it would move.
 
         Raises UsageError, Conflict (`archiving`), Damaged, Unavailable: then the next call goes on."""
         return await self.backend.keep.archive(before, keep_days, dry_run)
@@ -406,8 +407,8 @@ class World:
         return self.blobs.put(sealing.seal(alias, value, SystemEntropy().token(16)))
 
     def manifest(self) -> dict[str, Any]:
-        """Returns the manifest in force, or the one that would be: `{root, definitions, sources, tool_policy,
-        toolset}`."""
+        """Returns the manifest in force: `{root, definitions, sources, tool_policy, toolset}`. Until something runs in
+        the owner, it is the manifest that will be in force then."""
         manifest: dict[str, Any] = cbor.decode(self.backend.read.manifest())
         return manifest
 

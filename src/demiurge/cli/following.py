@@ -36,7 +36,7 @@ class Follower:
         self._shown = 0
         """The last turn that was shown to its end."""
         self._begun = 0
-        """The one whose message was shown."""
+        """The last turn whose message was shown."""
 
     async def show(self, chat: Chat, *, stays: bool) -> None:
         """Prints new messages, and if it `stays`, later ones for ever."""

@@ -144,7 +144,7 @@ def _row(secrets: Secrets, secret: DeclaredSecret) -> dict[str, Any]:
 
 
 def _unbound(alias: str) -> str:
-    """The state of what is in the vault, and bound to no secret of this world."""
+    """Returns the state of a secret in the vault that no declared secret of this world names."""
     if alias.startswith(WEBHOOK_ALIASES):
         return "webhook"
     return "connection" if alias.startswith(CONNECTION_ALIASES) else "unused"

@@ -177,8 +177,8 @@ async def _as_caller(world: World, secret: str | None) -> World:
 
 
 def visits() -> Iterator[Opened]:
-    """Yields the world, opened to be read, again and again: now, and whenever a process has it open or has left it
-    changed. `while_it_lasts` tells when the owner that was joined exits. A world behind a server is visited once."""
+    """Yields the world, opened for reading, at once and again whenever another process opens it or has left it changed.
+    `while_it_lasts` ends the block when the owner that was joined exits. A world behind a server is yielded once."""
     if settings().url() is not None:
         with opened(read_only=True) as found:
             yield found

@@ -21,8 +21,8 @@ class Appends:
         self._followers: set[asyncio.Event] = set()
 
     async def follow(self) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yields `{"length": n}`, the number of records: at once, and whenever there are more. Appends that come while
-        the follower works are one to it."""
+        """Yields `{"length": n}`, the number of records: at once, and whenever there are more. Records that are
+        appended while the follower is busy are reported together."""
         loop, grown = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:

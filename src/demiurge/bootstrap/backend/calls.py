@@ -74,7 +74,8 @@ class RunCalls(Protocol):
 
     @needs("agent")
     async def settle(self, unit: str | None) -> None:
-        """Returns once only a person, or a time that has not come, can move the unit (None: any unit) on."""
+        """Returns when the unit (None: every unit) has settled: only a person's decision or a timer can continue its
+        work."""
         ...
 
     @needs("agent")
@@ -85,8 +86,8 @@ class RunCalls(Protocol):
     @only_reads
     @needs(*VIEWER)
     def watch(self, unit: str | None, after: Sequence[Shown] = ()) -> Frames:
-        """The frames of the effects that run in a unit (None: in all), for ever. Starts nothing. Frames that `after`,
-        frames seen before, already cover are left out."""
+        """Yields the frames of the effects that run in a unit (None: in all), for ever. Starts nothing. `after`: frames
+        that the caller has seen; what they cover is left out."""
         ...
 
     @needs("approver")
@@ -193,7 +194,7 @@ class ReadCalls(Protocol):
 
     @needs("agent", "approver")
     async def begun(self, of: str | None = None) -> list[dict[str, Any]]:
-        """The effects, of one unit or all, that a process began and did not end before it was gone, see
+        """The effects, of one unit or all, that a process began and did not end before it exited; see
         `bootstrap.doubts.Doubts.begun`."""
         ...
 
@@ -218,7 +219,8 @@ class ReadCalls(Protocol):
 
     @needs(*VIEWER)
     def manifest(self) -> bytes:
-        """The node of the manifest in force, or of the one that would be."""
+        """The node of the manifest in force. Until something runs in the owner, it is the manifest that will be in
+        force then."""
         ...
 
     @needs(*VIEWER)
@@ -367,7 +369,7 @@ class Backend(Protocol):
 
     @property
     def read_only(self) -> str | None:
-        """Why nothing can be written here, a sentence for the user; None: everything can."""
+        """The reason, as a sentence for the user, why this process can't write to the world; None if it can."""
         ...
 
     def of(self, caller: Caller) -> Backend:
@@ -379,5 +381,5 @@ class Backend(Protocol):
         ...
 
     async def close(self) -> None:
-        """Stops; calls that are under way end with an error."""
+        """Closes the backend. Calls in progress end with an error."""
         ...

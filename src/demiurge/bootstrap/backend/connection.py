@@ -1,7 +1,8 @@
-"""The way of a process that joined a world to the process that owns it: its socket, and what happens without an answer.
+"""The connection of a process that joined a world to the process that owns it: the owner's socket, and what happens
+without an answer.
 
-If the owner gives no sign of life, a call that only reads is answered from the world's files, and any other waits. If
-the owner has gone, the world is opened anew.
+If the owner does not respond, a call that only reads is answered from the world's files, and any other call waits. If
+the owner has exited, the world is opened again.
 """
 
 from __future__ import annotations
@@ -37,11 +38,12 @@ MANIFEST, HEADS = OPERATIONS["read.manifest"], OPERATIONS["read.heads"]
 MANIFEST_LOG = OPERATIONS["read.manifest_log"]
 
 Agree = Callable[[bytes, int, Callable[[], list[dict[str, Any]]]], None]
-"""Is given the owner's manifest, the number of records in the log of manifests, and what reads that log."""
+"""A callback that gets the owner's manifest, the number of records in the log of manifests, and a function that reads
+that log."""
 
 
 class OwnerSilent(Exception):
-    """The owner does not answer; `reader` reads the world's files."""
+    """The owner does not respond. `reader` reads the world's files."""
 
     def __init__(self, reader: Backend) -> None:
         super().__init__()
@@ -49,7 +51,7 @@ class OwnerSilent(Exception):
 
 
 class LacksCode(Conflict):
-    """The owner has gone, and this process can't be the next one: it lacks code of the manifest in force."""
+    """The owner has exited, and this process can't become the owner: it lacks code of the manifest in force."""
 
     def __init__(self, lacking: Sequence[str]) -> None:
         super().__init__(
@@ -60,10 +62,11 @@ class LacksCode(Conflict):
 
 
 class OwnerConnection:
-    """The way to a world's owner. Each call has a socket of its own, so calls may overlap. `open_anew` opens the world
-    when its owner has gone: `successor` is what it returned. `read_silent_owner` opens the world for reading while the
-    owner gives no sign of life, which `silence` notices, and `read_without_owner` while it has none and this process
-    can't be the next one."""
+    """The connection to a world's owner. Each call has a socket of its own, so calls may overlap.
+
+    `open_anew` opens the world after its owner has exited; `successor` is its result. `read_silent_owner` opens the
+    world for reading while the owner does not respond, which `silence` detects. `read_without_owner` opens it for
+    reading while it has no owner and this process can't become one."""
 
     def __init__(
         self,
@@ -79,7 +82,7 @@ class OwnerConnection:
         self._reader_lock = threading.Lock()
         self._read_without_owner = read_without_owner
         self.lacks: LacksCode | None = None
-        """Why this process can't be the next owner, if the last one has gone."""
+        """The error of the last attempt to become the owner for want of code; None while there is an owner."""
         self._require: Agree | None = None
         self.successor: Backend | None = None
         self.closed = False
@@ -87,7 +90,8 @@ class OwnerConnection:
         self._wires: set[socket.socket | asyncio.StreamWriter] = set()
 
     def agree(self, require: Agree, *, now: bool) -> None:
-        """Calls `require` `now`, if the owner answers, else before the owner is given a call."""
+        """Calls `require` with the owner's manifest: at once if `now` is true and the owner responds, else before the
+        next call is sent to the owner."""
         self._require = require
         try:
             if now:
@@ -98,7 +102,7 @@ class OwnerConnection:
             self.take_over(error)
 
     def take_over(self, cause: OSError) -> None:
-        """Opens the world anew, if nobody did yet. Raises Conflict (`closed`) after `close`."""
+        """Opens the world again, once for all threads. Raises Conflict (`closed`) after `close`."""
         with self._taking_over:
             if self.closed:
                 raise Conflict("This world is closed: open it again.", code="closed") from cause
@@ -121,8 +125,8 @@ class OwnerConnection:
             reader.state.close_files()
 
     def ask(self, operation: Operation, caller: Caller, args: Sequence[Any]) -> Any:
-        """Returns the owner's answer. Raises OSError when the owner has gone, OwnerSilent when the call only reads and
-        the owner gives no sign of life."""
+        """Returns the owner's answer. Raises OSError if the owner has exited, OwnerSilent if the call only reads and
+        the owner does not respond."""
         only_reads = operation.only_reads(args)
         if not only_reads:
             self._await_answer()
@@ -132,8 +136,8 @@ class OwnerConnection:
         return self._exchange(operation, caller, args, only_reads=only_reads)
 
     def _await_answer(self) -> None:
-        """Waits while the owner gives no sign of life: a call that was sent would be done later, also if its
-        caller has long left."""
+        """Waits while the owner does not respond. A call that was sent to it would be done later, even if its caller
+        had left long before."""
         while self._silence.begins():
             if self.closed:
                 raise ConnectionError
@@ -172,7 +176,7 @@ class OwnerConnection:
         return operation.load_result(answer["result"])
 
     def _read_files(self) -> None:
-        """Raises OwnerSilent with what reads the world's files; returns when they can't be read soundly now."""
+        """Raises OwnerSilent with a reader of the world's files. Returns if they can't be read safely now."""
         with self._reader_lock:
             if self._reader is None:
                 if self._read_silent_owner is None:
@@ -185,7 +189,7 @@ class OwnerConnection:
         raise OwnerSilent(self._reader)
 
     async def relay(self, operation: Operation, caller: Caller, args: Sequence[Any]) -> Frames:
-        """Yields the frames that the owner sends. Raises OSError when the owner has gone."""
+        """Yields the frames that the owner sends. Raises OSError if the owner has exited."""
         await asyncio.to_thread(self._settle_manifest, only_reads=False)
         reader, writer = await asyncio.open_unix_connection(self._path)
         self._wires.add(writer)
@@ -206,7 +210,7 @@ class OwnerConnection:
             raise decode_error(answer["error"])
 
     async def _heard(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
-        """Awaits bytes of the owner; the user is told when it gives no sign of life meanwhile."""
+        """Awaits bytes of the owner. The user is told if the owner does not respond meanwhile."""
         task = asyncio.create_task(reading)
         try:
             while not (await asyncio.wait({task}, timeout=PATIENCE_S))[0]:
@@ -232,7 +236,8 @@ def _request(operation: Operation, caller: Caller, args: Sequence[Any]) -> bytes
 
 
 def _connect(wire: socket.socket, path: Path, waiting: Callable[[], None]) -> None:
-    """Connects; `waiting` is called when that takes long, as when too many wait already."""
+    """Connects. `waiting` is called when that takes long, for example because too many clients are in the queue of the
+    socket."""
     clock = SystemClock()
     begun = clock.monotonic_ns()
     while True:

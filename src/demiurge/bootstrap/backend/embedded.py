@@ -15,8 +15,8 @@ __all__ = ["Embedded"]
 
 
 class Embedded:
-    """The calls of one caller on the owner, which `close` closes. Other processes come in at the gateway, None for
-    nobody."""
+    """The calls of one caller on the owner in this process. `close` closes the owner too. `gateway` lets other
+    processes connect; with None no process can."""
 
     def __init__(self, state: Owner, gateway: Gateway | None, caller: Caller = USER) -> None:
         self.state, self.caller = state, caller

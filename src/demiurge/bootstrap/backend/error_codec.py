@@ -22,7 +22,8 @@ def encode_error(error: DemiurgeError) -> dict[str, Any]:
 
 
 def decode_error(error: Mapping[str, Any]) -> DemiurgeError:
-    """The inverse of `encode_error`; a plain DemiurgeError for a class that is not known here."""
+    """Returns the error for the data of `encode_error`. A class that is not known here becomes a plain
+    DemiurgeError."""
     kind = getattr(errors, error["kind"], DemiurgeError)
     made: DemiurgeError = kind(error["message"], code=error["code"])
     if isinstance(made, Conflict):

@@ -196,7 +196,8 @@ def _body(operation: Operation, args: Sequence[Any]) -> bytes:
 
 
 def _answer(answer: httpx.Response, content: bytes) -> dict[str, Any]:
-    """Returns `{result}` or `{error}`; of an answer that the world did not give, an error with its code."""
+    """Returns `{result}` or `{error}`. A response that did not come from the world is turned into an `{error}` with its
+    code."""
     if answer.headers.get("content-type", "").startswith("application/cbor"):
         found: dict[str, Any] = cbor.decode(content)
         return found

@@ -69,8 +69,8 @@ class Operation:
         return [adapter.dump_python(value) for adapter, value in zip(self._parameters, args, strict=True)]
 
     def load_arguments(self, args: Sequence[Any]) -> list[Any]:
-        """The inverse of `dump_arguments`. Nothing is converted: text is no number and no yes. Raises InvalidValue
-        (`bad_arguments`) for any other form."""
+        """Returns the arguments from the form of `dump_arguments`. Nothing is converted: a text is neither a number nor
+        a boolean. Raises InvalidValue (`bad_arguments`) for any other form."""
         if len(args) != len(self._parameters):
             raise InvalidValue(f"{self.name} takes {len(self._parameters)} arguments", code="bad_arguments")
         try:
@@ -86,7 +86,7 @@ class Operation:
         return self._result.dump_python(value)
 
     def load_result(self, node: Any) -> Any:
-        """The inverse of `dump_result`."""
+        """Returns the result from the form of `dump_result`."""
         return self._result.validate_python(node)
 
     @cached_property

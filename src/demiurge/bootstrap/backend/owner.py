@@ -56,11 +56,13 @@ __all__ = ["Owner"]
 
 
 class Owner:
-    """Owns the store, or only reads it, and closes it. `events` is what sessions of chats can hold, `adapters` are
-    beside the built-in ones; `adoption` is told of forks; `folder`: where the ledger is, None for none; `errors`: where
-    an author reads why a tool failed; `observers` are told of tool calls; `page_url`: where people open the world. With
-    `tools_may_change` the source may later list a tool that needs the ledger. Without `perform` the next process that
-    opens the world does the effects."""
+    """The owner's state. It owns the store, or only reads it, and closes it.
+
+    `events`: the codec of the events in sessions of chats. `adapters`: adapters beside the built-in ones. `adoption`:
+    is told of forks. `folder`: the folder of the ledger, None for a world without one. `errors`: where an author reads
+    why a tool failed. `observers`: are told of tool calls. `page_url`: where people open the world. With
+    `tools_may_change` the source may later list a tool that needs the ledger. With `perform` False this process
+    performs no effects; the process that opens the world next does."""
 
     def __init__(
         self,
@@ -99,11 +101,11 @@ class Owner:
         self.notices = list(in_force.notices)
         self.webhook_keys = WebhookKeys(secrets.vault, store.world_id)
         self.running: Host | None = None
-        """The host, once something had to run."""
+        """The running host; None until something has to run."""
         self.serve: Callable[[], Awaitable[None]] = _serve_nobody
-        """Lets other processes in; the backend sets it."""
+        """Starts to accept other processes; the backend sets this function."""
         self.changing = asyncio.Lock()
-        """A lock for starting the host, replacing the manifest and erasing: one at a time."""
+        """The lock for starting the host, replacing the manifest and erasing, which exclude each other."""
         self._adapters, self._addresses, self._performs = adapters, addresses, perform
         self._models, self._page_url = Models(), page_url
         self._webhook_notices: WebhookNotices | None = None
@@ -122,7 +124,8 @@ class Owner:
             return self.running
 
     async def _started(self, how: str, caller: Caller) -> Host:
-        """Records in the log of manifests that `caller` put the one in force, unless it is the log's last entry."""
+        """Starts the host, and records in the log of manifests that `caller` put its manifest in force, unless that is
+        the log's last entry."""
         ledger = None
         if self.ledger is not None:
             ledger = self.ledger.opened(self.source, may_change=self._tools_may_change)
@@ -175,17 +178,17 @@ class Owner:
 
     @property
     def read_only(self) -> str | None:
-        """Why nothing can be written here, a sentence for the user; None: everything can."""
+        """The reason, as a sentence for the user, why this process can't write to the world; None if it can."""
         return self.store.read_only.why.message if self.store.read_only is not None else None
 
     def require_writable(self, *, dry_run: bool = False) -> None:
-        """Raises the reason why the store is only read here; nothing for a dry run."""
+        """Raises an error if the store is read-only here, except for a dry run."""
         if self.store.read_only is not None and not dry_run:
             self.store.read_only.refuse()
 
     def require_runnable(self) -> None:
-        """Raises the reason why no event may be taken in: nothing may run that would end as a recorded failure for want
-        of code, or under a manifest that its user has not taken here."""
+        """Raises an error if this world can't take events now: code is missing, files are lost, or nobody accepted its
+        manifest here. An event that was taken would end as a recorded failure."""
         if not self.in_force.adopted:
             raise not_adopted()
         if self.in_force.refused is not None:
@@ -254,7 +257,7 @@ class Owner:
             self.running = await self._started(change.how, caller)
 
     def stamp(self, caller: Caller) -> Stamp:
-        """Returns a stamp with the time of now, for an act of `caller`."""
+        """Returns a stamp with the present time, for an act of `caller`."""
         return Stamp(self.clock.now_ns(), SystemEntropy().token(16), caller, self.manifest.ref)
 
     def lost(self) -> list[str]:

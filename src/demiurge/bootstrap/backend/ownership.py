@@ -19,19 +19,19 @@ from demiurge.values.clock import SystemClock, SystemEntropy, new_id
 __all__ = ["is_open", "last_change", "take_ownership"]
 
 OWNER_WAIT_NS = 10 * 10**9
-"""How long to wait for a process that is just starting or stopping to own the world."""
+"""The longest wait for a process that is about to own the world, or to leave it."""
 TELL_NS = 3 * 10**9
-"""The time after which the user is told of the wait."""
+"""The delay after which the user is told about the wait."""
 
 
 def take_ownership(
     folder: Path, *, create: bool, accepts_losses: bool = False, tell: Callable[[str], None] = lambda _: None
 ) -> SqliteStore | None:
     """Returns the store, owned by this process; None if another process owns it and listens. `accepts_losses`: see
-    `SqliteStore.open`; where the journal is gone a new world is made.
+    `SqliteStore.open`; a new world is made if the journal is gone.
 
-    Where the disk takes no writes, or the owner does not listen for long, the store is one that only reads. `tell` is
-    called with a sentence about such an owner."""
+    The store is read-only if the disk takes no writes, or if the owner does not listen for long. `tell` is called with
+    a sentence about such an owner."""
     clock = SystemClock()
     begun, is_told, is_last = clock.monotonic_ns(), False, False
     while True:
@@ -55,8 +55,8 @@ def take_ownership(
 
 
 def _opened(folder: Path, *, create: bool, accepts_losses: bool) -> SqliteStore | None:
-    """Returns the store, owned, or only read if the disk takes no writes; None if another process makes a world
-    there."""
+    """Returns the store, which this process owns, or which is read-only if the disk takes no writes. Returns None if
+    another process is making a world there."""
     try:
         return SqliteStore.open(folder, accepts_losses=accepts_losses)
     except NotFound:
@@ -76,8 +76,8 @@ def _opened(folder: Path, *, create: bool, accepts_losses: bool) -> SqliteStore 
 
 
 def _read_silent_owner(folder: Path, *, is_last: bool) -> SqliteStore | None:
-    """The store of an owner that does not listen, only to be read; None if that has gone, unless this `is_last`: then
-    the processes that keep others from owning it only read it too."""
+    """Returns a read-only store while its owner does not listen; None if the owner has exited. With `is_last` the store
+    is returned in that case too, since other readers keep every process from owning it."""
     why = Conflict(holder(folder), code="owned")
     try:
         store = SqliteStore.open_read_only(folder, why)

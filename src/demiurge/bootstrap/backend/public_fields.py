@@ -30,13 +30,13 @@ __all__ = [
 Fields: TypeAlias = "Mapping[str, Fields | None]"
 
 MARK: Final = "$redacted"
-"""The field that a redacted state has beside its own."""
+"""The extra field that marks a redacted state."""
 
 WITHHELD: Final[Mapping[str, bool]] = {"$withheld": True}
-"""Stands in the place of what is withheld."""
+"""The placeholder of a withheld value."""
 
 WITHHELD_TEXT: Final = "This text is withheld from the roles of this caller."
-"""The sentence that stands for a withheld text where a person reads it."""
+"""The text that a person sees in place of a withheld text."""
 
 
 def _named(*names: str, **deeper: Fields) -> Fields:

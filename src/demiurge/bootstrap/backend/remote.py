@@ -1,7 +1,8 @@
-"""The backend of a world that another process owns: each call is put to the owner at its socket.
+"""The backend of a world that another process owns: each call is sent to the owner's socket.
 
-When the owner goes, a process that had joined opens the world anew, as its owner or as a guest of the next one, and
-asks again. So every call can be made twice: an event is submitted with a key, and a watcher says how far it has seen.
+When the owner exits, a process that had joined opens the world again, as the new owner or as a guest of the new owner,
+and repeats the call. So every call can be made twice: an event is submitted with a key, and a watcher says which frames
+it has seen.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class Remote:
 
 
 class _Run:
-    """The calls of a client; those that need more than to be asked again of the next owner stand here."""
+    """The group `run` for a guest. A call that can't simply be repeated on the next owner has a method here."""
 
     def __init__(self, calls: RunCalls, remote: Remote) -> None:
         self._calls, self._remote = calls, remote
@@ -159,8 +160,8 @@ class _Run:
         return getattr(self._calls, name)
 
     async def submit(self, schema: str, value: Any, key: str | None, idempotency_key: str | None) -> Accepted:
-        """Submits an event with a key, so that an event which was taken in and not acknowledged is not taken in
-        twice."""
+        """Submits an event with a key, so that an event which was accepted but not acknowledged is not accepted a
+        second time."""
         chosen = idempotency_key if idempotency_key is not None else new_id("event", SystemEntropy())
         return await self._calls.submit(schema, value, key, chosen)
 
@@ -177,7 +178,7 @@ class _Run:
 
 
 def _note(seen: dict[str, Shown], shown: Shown) -> None:
-    """Keeps how far each intent was shown, without what was shown."""
+    """Records the last frame of each intent, without the content of the frames."""
     if shown["type"] == Closed.type:
         seen.pop(shown["intent"], None)
     elif shown["type"] != Lagged.type:

@@ -31,7 +31,7 @@ __all__ = ["archive_records", "collect_garbage", "erase_blob"]
 
 DAY_S = 24 * 3600
 MOST_DAYS = 100_000
-"""More days than since 1970, from which ages are counted: a larger number keeps everything."""
+"""The largest number of days that is counted: it is longer than the time since 1970, so it keeps everything."""
 
 _OURS = frozenset(("journal.db", "ledger.db", "history", "blobs", "archives", "ledger.db-owners", "lock", "owner.sock"))
 """Files and folders of a world that have a search of their own."""
@@ -46,8 +46,8 @@ async def collect_garbage(
     keep_days: float,
     dry_run: bool,
 ) -> Garbage:
-    """The manifest in force, `blobs` and what the world's own definitions name stay, and so do
-    lists of units in memory, which are not written again once they were."""
+    """Collects garbage. The manifest in force, `blobs` and what the world's own definitions name are kept. The chunks
+    of the states in memory are kept too, because the host does not write a chunk a second time."""
     keep_s = _seconds(keep_days)
     refs = [ref_of(manifest.node), *manifest.sources.values(), *map(ref_of, blobs)]
     if host is not None and not dry_run:

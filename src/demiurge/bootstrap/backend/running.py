@@ -85,8 +85,8 @@ class Running:
         await host.answer(intent, await host.put_blob(given_answer(host, intent, text)), self._caller)
 
     async def _note_approved(self, asked: OpenIntent | None) -> None:
-        """Notes the approval for this user before it is journaled; also when it is given once more by who was not told
-        that it was."""
+        """Records the approval in the user's config folder before it is journaled. This happens also if the call is
+        approved already, since the first answer may not have reached the user."""
         owner = self._owner
         warning = await asyncio.to_thread(owner.local_approvals.add, asked) if asked is not None else None
         if warning is not None and warning not in owner.notices:

@@ -10,8 +10,8 @@ __all__ = ["settle"]
 
 
 async def settle(backend: Backend, unit: str | None, on_frame: OnFrame | None) -> None:
-    """Waits until only a person, or a time that has not come, can move the unit (None: any unit) on. `on_frame` gets
-    each frame that effects show meanwhile."""
+    """Waits until the unit (None: every unit) has settled: only a person's decision or a timer can continue its work.
+    `on_frame` gets each frame that effects show meanwhile."""
     if on_frame is None:
         await backend.run.settle(unit)
         return

@@ -37,7 +37,8 @@ from demiurge.world.unit import Unit
 __all__ = ["Visibility", "sees_records"]
 
 MOST_LOOKED_AT: Final = 200
-"""So many of the records that give a blob are looked at for one that shows it to a caller who does not see all."""
+"""The number of records with a blob's address that are searched for one that makes the blob visible to a caller with a
+restricted view."""
 
 _FRAMES: Final[Mapping[str, frozenset[str]]] = {
     "began": frozenset({"kind"}),

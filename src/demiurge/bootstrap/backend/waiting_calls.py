@@ -56,8 +56,8 @@ def require_readable(host: Host, store: Store, intent: bytes, now_ns: int, *, ap
 
 
 def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> Iterator[dict[str, Any]]:
-    """Yields the calls that wait by the records of a unit that can't be computed. What a fork took over waits in the
-    world that it came from, unless it is a question."""
+    """Yields the waiting calls of a unit that can't be computed, from its records. A call that a fork copied from
+    another world waits in that world only."""
     known = origins(store)
     first = known[-1].until if known else -1
     waiting: dict[bytes, Mapping[str, Any]] = {}
