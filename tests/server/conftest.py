@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -48,6 +48,22 @@ def order_part(part: str, card: str, *, context: ToolContext) -> ToolResult[Mapp
     return ToolResult(message=f"ordered {part}", value={"order": 7, "card": card})
 
 
+@tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT, redaction=Redaction.allow("sent"))
+def send_parcel(
+    city: str,
+    boxes: int,
+    weight_kg: float,
+    speed: Literal["slow", "fast"],
+    address: Mapping[str, str],
+    *,
+    insured: bool = False,
+    note: str = "",
+    context: ToolContext,
+) -> ToolResult[Mapping[str, Any]]:
+    """Send a parcel."""
+    return ToolResult(message=f"sent {boxes} boxes to {city}", value={"sent": boxes, "weight_kg": weight_kg})
+
+
 @tool(effect=ToolEffect.READ_ONLY, redaction=Redaction.allow("text"))
 def long_report() -> ToolResult[Mapping[str, Any]]:
     """Report at great length."""
@@ -55,8 +71,11 @@ def long_report() -> ToolResult[Mapping[str, Any]]:
 
 
 POLICY = ToolPolicy(
-    allowed_tools=("core__ask_user", "core__get_current_time", "order_part", "workspace__write", "long_report"),
-    require_approval_for_effects=(ToolEffect.STATE_CHANGE,),
+    allowed_tools=(
+        *("core__ask_user", "core__get_current_time", "workspace__write"),
+        *("order_part", "send_parcel", "long_report"),
+    ),
+    require_approval_for_effects=(ToolEffect.STATE_CHANGE, ToolEffect.EXTERNAL_SIDE_EFFECT),
 )
 
 
@@ -71,7 +90,7 @@ async def serving_world(folder: Path, provider: Provider, port: int = 0, **optio
     """Serves the world in `folder` while the block runs. `port` 0: any that is free; `options`: of `ServeOptions`."""
     opening = World.open(
         folder,
-        [order_part, long_report],
+        [order_part, send_parcel, long_report],
         POLICY,
         provider="openai-responses",
         base_url=provider.url,

@@ -8,7 +8,7 @@ from typing import Any
 from playwright.async_api import Locator, Page
 from tests.server.conftest import Served
 
-__all__ = ["approval_records", "ask_for_order", "card_of", "say"]
+__all__ = ["approval_records", "ask_for_order", "card_of", "say", "show_end"]
 
 
 async def ask_for_order(served: Served, chat: str = "c1", **arguments: Any) -> None:
@@ -23,6 +23,11 @@ async def ask_for_order(served: Served, chat: str = "c1", **arguments: Any) -> N
 def card_of(page: Page) -> Locator:
     """The card of the call that waits."""
     return page.locator("[data-approval]")
+
+
+async def show_end(box: Locator) -> None:
+    """Scrolls a box to its end, and the page to the box's end, as a person who reads it."""
+    await box.evaluate("(box) => { box.scrollTo(0, box.scrollHeight); box.scrollIntoView({block: 'end'}); }")
 
 
 async def say(page: Page, text: str) -> None:

@@ -1,36 +1,34 @@
 /** The arguments of a call: by name and type, verbatim, and as raw JSON. */
-import { useEffect, useRef } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
+import { parseObject, typeOf } from "./exact-json";
 import { Verbatim } from "./verbatim";
 
 interface ArgumentsProps {
   json: string;
+  label?: string;
   /** Called once the end of the arguments was in view. */
   onWholeSeen?: () => void;
 }
 
-function parsed(json: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(json);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
-  } catch {
-    return null;
-  }
+interface ScrollBoxProps {
+  label: string;
+  /** What is shown; for another one the end has to be seen again. */
+  shows: string;
+  /** Called once the end of the box was in view. */
+  onWholeSeen?: () => void;
+  children: ReactNode;
 }
 
-function typeOf(value: unknown): string {
-  if (value === null) return "null";
-  return Array.isArray(value) ? "list" : typeof value === "object" ? "object" : typeof value;
-}
-
-export function Arguments({ json, onWholeSeen }: ArgumentsProps) {
+/** A box that scrolls, and tells when its end was in view. */
+export function ScrollBox({ label, shows, onWholeSeen, children }: ScrollBoxProps) {
   const box = useRef<HTMLDivElement>(null);
   const end = useRef<HTMLDivElement>(null);
   const told = useRef(onWholeSeen);
   told.current = onWholeSeen;
-  const values = parsed(json);
 
   useEffect(() => {
     if (end.current === null || box.current === null) return;
+    box.current.scrollTo(0, 0);
     let inBox = false;
     let inPage = false;
     const tell = () => inBox && inPage && told.current?.();
@@ -48,11 +46,21 @@ export function Arguments({ json, onWholeSeen }: ArgumentsProps) {
       boxWatch.disconnect();
       pageWatch.disconnect();
     };
-  }, [json]);
+  }, [shows]);
 
   return (
+    <div className="arguments-box" ref={box} tabIndex={0} role="group" aria-label={label}>
+      {children}
+      <div ref={end} className="end" />
+    </div>
+  );
+}
+
+export function Arguments({ json, label = "Arguments", onWholeSeen }: ArgumentsProps) {
+  const values = parseObject(json);
+  return (
     <div className="arguments">
-      <div className="arguments-box" ref={box} tabIndex={0} role="group" aria-label="Arguments">
+      <ScrollBox label={label} shows={json} onWholeSeen={onWholeSeen}>
         {values === null ? (
           <pre dir="ltr">
             <Verbatim text={json} />
@@ -78,8 +86,7 @@ export function Arguments({ json, onWholeSeen }: ArgumentsProps) {
             ))}
           </dl>
         )}
-        <div ref={end} className="end" />
-      </div>
+      </ScrollBox>
       <details>
         <summary>Raw JSON</summary>
         <pre dir="ltr">

@@ -1,4 +1,4 @@
-/** Durations in words. */
+/** Durations and moments in words. */
 export function Duration({ ms }: { ms: number }) {
   return <span>{durationText(ms)}</span>;
 }
@@ -12,4 +12,13 @@ export function durationText(ms: number): string {
   const h = Math.floor(m / 60);
   if (h < 24) return `${h} h ${m % 60} min`;
   return `${Math.floor(h / 24)} d ${h % 24} h`;
+}
+
+export function Moment({ ns }: { ns: number }) {
+  const date = new Date(ns / 1e6);
+  return (
+    <time dateTime={date.toISOString()} title={date.toISOString()}>
+      {date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}
+    </time>
+  );
 }

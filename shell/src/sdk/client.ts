@@ -6,6 +6,8 @@ export class ApiError extends Error {
     readonly status: number,
     readonly code: string,
     message: string,
+    /** Of a conflict: who was first, when and with what. */
+    readonly details: Record<string, unknown> = {},
   ) {
     super(message);
   }
@@ -39,6 +41,7 @@ async function send(method: string, path: string, body?: BodyInit, headers: Reco
       response.status,
       String(problem.code ?? "http"),
       String(problem.message ?? `The server answered with status ${response.status}.`),
+      problem.details ?? {},
     );
   }
   return response;
@@ -71,6 +74,14 @@ export async function post<T>(path: string, body: unknown, headers: Record<strin
   const made = { "content-type": "application/json", ...headers };
   const response = await send("POST", path, JSON.stringify(body), made);
   return response.status === 204 ? (undefined as T) : response.json();
+}
+
+export async function patch<T>(path: string, body: unknown): Promise<T> {
+  return (await send("PATCH", path, JSON.stringify(body), { "content-type": "application/json" })).json();
+}
+
+export async function remove(path: string): Promise<void> {
+  await send("DELETE", path);
 }
 
 export async function postBytes<T>(path: string, bytes: Blob): Promise<T> {

@@ -1,5 +1,5 @@
 /** The paths of the HTTP API as functions. `eventsPost` and `stateGet` are the names that other clients use too. */
-import { ApiError, get, getHead, type Head, getText, post, postBytes } from "./client";
+import { ApiError, get, getHead, type Head, getText, patch, post, postBytes, remove } from "./client";
 import type {
   CostReport,
   EffectDecisions,
@@ -13,7 +13,18 @@ import type {
   WorkspaceEntry,
   WorkspaceVersion,
 } from "./panels";
-import type { Approvals, ChatMessage, ChatSummary, JournalRecord, Session, ToolView, Turn } from "./types";
+import type {
+  Approvals,
+  ChatMessage,
+  ChatSummary,
+  JournalRecord,
+  NewAttachment,
+  NewRule,
+  Session,
+  StandingRule,
+  ToolView,
+  Turn,
+} from "./types";
 
 export * from "./client";
 export type * from "./panels";
@@ -54,13 +65,18 @@ export const turnGet = (chat: string, requestId: number) =>
   get<Turn>(`/api/chats/${part(chat)}/turns/${requestId}`, { max_result: MAX_RESULT });
 export const messagesGet = (chat: string, since = 0) =>
   get<{ messages: ChatMessage[] }>(`/api/chats/${part(chat)}/messages`, { since, max_result: MAX_RESULT });
-export const messagePost = (chat: string, text: string) =>
-  post<{ request_id: number; seq: number }>(`/api/chats/${part(chat)}/messages`, { text });
+export const messagePost = (chat: string, text: string, attachments: NewAttachment[] = []) =>
+  post<{ request_id: number; seq: number }>(`/api/chats/${part(chat)}/messages`, { text, attachments });
+export const chatRename = (chat: string, title: string) => patch<ChatSummary>(`/api/chats/${part(chat)}`, { title });
 export const chatCancel = (chat: string) => post<ChatSummary>(`/api/chats/${part(chat)}/cancel`, {});
 
 export const approvalsGet = () => get<Approvals>("/api/approvals");
-export const approvalPost = (id: string, decision: "approve" | "reject", reason: string) =>
-  post<{ id: string; decision: string }>(`/api/approvals/${id}`, { decision, reason });
+/** With `argumentsJson` the call runs with these arguments in place of the proposed ones. */
+export const approvalPost = (id: string, decision: "approve" | "reject", reason: string, argumentsJson?: string) =>
+  post<{ id: string; decision: string }>(`/api/approvals/${id}`, { decision, reason, arguments_json: argumentsJson });
+export const rulePost = (id: string, rule: NewRule) => post<{ id: string }>(`/api/approvals/${id}/rule`, rule);
+export const rulesGet = () => get<{ rules: StandingRule[] }>("/api/approvals/rules");
+export const ruleDelete = (id: string) => remove(`/api/approvals/rules/${part(id)}`);
 
 export interface JournalQuery {
   from?: number;
@@ -90,6 +106,7 @@ export const workspaceDiff = (name: string, old: number, version: number) =>
   get<{ changes: WorkspaceChange[] }>(`/api/workspace/${part(name)}/diff`, { old, new: version });
 
 export const toolsGet = () => get<{ tools: ToolView[]; tools_ref: string | null }>("/api/tools");
+export const toolGet = (id: string) => get<ToolView>(`/api/tools/${part(id)}`);
 export const infoGet = () => get<Record<string, any>>("/api/info");
 export const manifestGet = () => get<Record<string, any>>("/api/manifest");
 export const defsGet = () => get<{ definitions: { kind: string; name: string; hash: string }[] }>("/api/defs");
@@ -113,6 +130,7 @@ export const erasureOf = async (ref: string): Promise<{ actor: string; why: stri
   const why = typeof found.body.why === "string" ? found.body.why : "your role does not see the reason";
   return { actor: String(found.body.actor ?? ""), why, time_ns: found.time_ns };
 };
+export const blobText = (ref: string) => getText(blobPath(ref));
 export const blobPost = (bytes: Blob) => postBytes<{ hash: string }>("/api/blob", bytes);
 
 export const workspaceFile = (name: string, path: string, version?: number) =>

@@ -38,8 +38,14 @@ export interface ToolAnswer {
   replayed: boolean | null;
 }
 
+/** Only `type` (`image` or `audio`) is there for a caller whose role does not see attachments. */
 export interface Attachment {
   type: string;
+  mime?: string;
+  bytes_ref?: string;
+}
+
+export interface NewAttachment {
   mime: string;
   bytes_ref: string;
 }
@@ -80,11 +86,37 @@ export interface Approval {
   tool_call_id: string;
   arguments_json: string | null;
   damaged: string | null;
+  /** True of a call that this caller may not decide; its arguments are left out. */
+  withheld?: boolean;
   actor: string;
   rules: Record<string, unknown>[];
   rule_digest: string;
   asked_ns: number | null;
   expires_ns: number;
+}
+
+/** How an argument of a further call has to be: equal to a value, a text like `notes/*`, or anything. */
+export type ArgumentForm = { equals: unknown } | { like: string } | { any: true };
+
+export interface NewRule {
+  pattern: Record<string, ArgumentForm>;
+  count: number;
+  lasts_s: number;
+  reason: string;
+}
+
+export interface StandingRule {
+  id: string;
+  unit: string;
+  tool: string;
+  actor: string;
+  /** Null for a caller whose role does not see it. */
+  pattern_json: string | null;
+  left: number;
+  expires_ns: number;
+  by: string;
+  reason: string;
+  at_ms: number;
 }
 
 export interface Approvals {

@@ -1,12 +1,13 @@
 /** The card of a call that waits for a person. The chat and the inbox show the same one. */
-import { type RefObject, useEffect, useId, useRef, useState } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import { Arguments } from "../../parts/arguments";
-import { Duration } from "../../parts/time";
+import { Duration, Moment } from "../../parts/time";
 import { ErrorNote } from "../../parts/notes";
 import { Link } from "../../router";
-import { ApiError, type Approval, approvalPost, journalGet, sentence } from "../../sdk";
-import { useSession } from "../../session";
-import { type Decision, isExpired, useApprovals, useNow } from "./approvals";
+import type { Approval } from "../../sdk";
+import { isExpired, useApprovals, useNow } from "./approvals";
+import { DecisionForm } from "./decision-form";
+import { ChangedArguments, Outcome } from "./outcome";
 import { WriteDiff } from "./write-diff";
 
 const EFFECTS: Record<string, string> = {
@@ -52,7 +53,11 @@ export function ApprovalCard({ approval, showChat = false }: CardProps) {
         <WriteDiff argumentsJson={approval.arguments_json} />
       )}
       {approval.arguments_json !== null && (
-        <Arguments json={approval.arguments_json} onWholeSeen={() => setWholeSeen(true)} />
+        <Arguments
+          json={approval.arguments_json}
+          label={decision?.changedCall === undefined ? "Arguments" : "Proposed arguments"}
+          onWholeSeen={() => setWholeSeen(true)}
+        />
       )}
       <dl className="facts">
         <dt>Rule</dt>
@@ -81,7 +86,12 @@ export function ApprovalCard({ approval, showChat = false }: CardProps) {
         )}
       </dl>
       {decision !== undefined ? (
-        <Outcome decision={decision} now={now} />
+        <>
+          <Outcome decision={decision} now={now} showEnd />
+          {decision.changedCall !== undefined && (
+            <ChangedArguments call={decision.changedCall} proposedJson={approval.arguments_json} />
+          )}
+        </>
       ) : expired ? (
         <p className="outcome" role="status">
           Expired at <Moment ns={approval.expires_ns} />; the model was told.
@@ -114,15 +124,6 @@ function Rules({ approval }: { approval: Approval }) {
   );
 }
 
-export function Moment({ ns }: { ns: number }) {
-  const date = new Date(ns / 1e6);
-  return (
-    <time dateTime={date.toISOString()} title={date.toISOString()}>
-      {date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}
-    </time>
-  );
-}
-
 /** A screen reader hears that time runs out at an hour, at five minutes and at the end, not each second. */
 function SpokenCountdown({ ms }: { ms: number }) {
   const said = ms <= 300_000 ? "Less than 5 minutes left." : ms <= 3_600_000 ? "Less than an hour left." : "";
@@ -131,104 +132,6 @@ function SpokenCountdown({ ms }: { ms: number }) {
       {said}
     </span>
   );
-}
-
-export function Outcome({ decision, now }: { decision: Decision; now: number }) {
-  const verb = decision.verdict === "approve" ? "Approved" : "Rejected";
-  const { actor } = useSession();
-  return (
-    <p className={`outcome ${decision.verdict}`} role="status">
-      {verb} by {decision.by === actor ? "you" : <bdi>{decision.by}</bdi>}, <Duration ms={now - decision.time_ns / 1e6} /> ago
-      {decision.reason === null && "; your role does not see the reason"}
-      {decision.reason !== null && decision.reason !== "" && (
-        <>
-          : <q dir="auto">{decision.reason}</q>
-        </>
-      )}
-    </p>
-  );
-}
-
-interface FormProps {
-  approval: Approval;
-  wholeSeen: boolean;
-  card: RefObject<HTMLElement | null>;
-}
-
-function DecisionForm({ approval, wholeSeen, card }: FormProps) {
-  const { roles } = useSession();
-  const { live, addDecisions } = useApprovals();
-  const [reason, setReason] = useState("");
-  const [sending, setSending] = useState<"approve" | "reject">();
-  const [problem, setProblem] = useState("");
-  const busy = useRef(false);
-  const field = useId();
-
-  if (!roles.includes("user") && !roles.includes("approver") && !roles.includes("admin")) {
-    return <p className="outcome">Somebody with the role approver decides this.</p>;
-  }
-  const decide = async (decision: "approve" | "reject") => {
-    if (busy.current || approval.id === null) return;
-    busy.current = true;
-    setSending(decision);
-    setProblem("");
-    try {
-      await approvalPost(approval.id, decision, reason);
-      focusNextCard(card.current);
-    } catch (error) {
-      setProblem(await whatHappened(approval, error, addDecisions));
-    }
-    live.reload();
-    busy.current = false;
-    setSending(undefined);
-  };
-
-  return (
-    <div className="decision">
-      <label htmlFor={field}>Reason (the model is told the reason of a rejection)</label>
-      <textarea id={field} dir="auto" rows={2} maxLength={2000} value={reason} onChange={(e) => setReason(e.target.value)} />
-      {problem !== "" && <ErrorNote message={problem} />}
-      <div className="buttons">
-        <button type="button" data-key="r" disabled={sending !== undefined} onClick={() => decide("reject")}>
-          {sending === "reject" ? "Rejecting …" : "Reject"}
-        </button>
-        <button
-          type="button"
-          data-key="a"
-          className="primary"
-          disabled={sending !== undefined || !wholeSeen || approval.damaged !== null}
-          onClick={() => decide("approve")}
-        >
-          {sending === "approve" ? "Approving …" : "Approve this call"}
-        </button>
-        {!wholeSeen && approval.damaged === null && <span className="faint">Read the arguments to their end first.</span>}
-      </div>
-    </div>
-  );
-}
-
-/** Asks the server before it says that a decision failed: the answer may have been lost, or somebody was first. */
-async function whatHappened(
-  approval: Approval,
-  error: unknown,
-  addDecisions: ReturnType<typeof useApprovals>["addDecisions"],
-): Promise<string> {
-  try {
-    const { records } = await journalGet({ unit: approval.unit, kind: "approval", limit: 1000 });
-    addDecisions(records);
-    if (records.some((record) => record.body?.intent === approval.id)) return "";
-  } catch {
-    return `${sentence(error)} The decision is not known to have been taken; look again when the server is back.`;
-  }
-  if (error instanceof ApiError && error.code === "no_approval") return "This call does not wait any more.";
-  return sentence(error);
-}
-
-function focusNextCard(from: HTMLElement | null): void {
-  const cards = [...document.querySelectorAll<HTMLElement>("[data-approval]")];
-  const place = from === null ? -1 : cards.indexOf(from);
-  const next = cards.slice(place + 1).find((each) => each.querySelector("[data-key]") !== null) ?? from;
-  next?.focus();
 }
 
 /** J and K go from card to card, O opens the raw arguments, A and R move the focus to a button; only Enter decides.

@@ -6,7 +6,7 @@ import { ApprovalCard, useCardKeys } from "./approval-card";
 import { useApprovals } from "./approvals";
 
 export default function ApprovalsPanel() {
-  const { live } = useApprovals();
+  const { live, mayAsk } = useApprovals();
   const shown = useRef(new Map<string, Approval>());
   useCardKeys();
   for (const each of live.data?.approvals ?? []) shown.current.set(each.id ?? each.unit, each);
@@ -17,7 +17,9 @@ export default function ApprovalsPanel() {
       <h1>Approvals</h1>
       {live.error !== undefined && <ErrorNote message={sentence(live.error)} onRetry={live.reload} />}
       {live.loading && <Loading label="Loading the calls that wait" />}
-      {live.data !== undefined && live.data.approvals.length === 0 && <Empty>Nothing is waiting for you.</Empty>}
+      {live.data !== undefined && live.data.approvals.length === 0 && (
+        <Empty>{mayAsk ? "Nothing is waiting for you." : "Your role does not see calls that wait. An approver decides them."}</Empty>
+      )}
       {cards.length > 0 && (
         <p className="faint wide-only">J and K: next and previous. O: raw JSON. A and R: to the button; Enter decides.</p>
       )}

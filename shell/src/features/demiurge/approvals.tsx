@@ -3,53 +3,52 @@ import { createContext, type ReactNode, useContext, useEffect, useRef, useState 
 import { useStream } from "../../live/stream";
 import { type Live, useLive } from "../../live/use-live";
 import { type Approval, type Approvals, approvalsGet, type JournalRecord } from "../../sdk";
-
-export interface Decision {
-  verdict: "approve" | "reject";
-  by: string;
-  /** Null for a caller whose role does not see it. */
-  reason: string | null;
-  time_ns: number;
-}
+import { maySend, mayDecide, useSession } from "../../session";
+import { type Decision, DecisionLog } from "./decisions";
 
 interface Known {
   live: Live<Approvals>;
   /** The decisions that this page has seen, by the id of the call. */
-  decisions: Map<string, Decision>;
+  decisions: ReadonlyMap<string, Decision>;
   addDecisions: (records: JournalRecord[]) => void;
+  addDecision: (id: string, decision: Decision) => void;
   /** The server's time, in milliseconds. The clock of this machine is not asked. */
   now: () => number;
+  /** Whether this caller may see which calls wait. */
+  mayAsk: boolean;
 }
 
 const ApprovalsContext = createContext<Known | null>(null);
-const CHANGES = ["intent", "approval", "receipt", "event"];
-
-export function decisionOf(record: JournalRecord): [string, Decision] | null {
-  const { kind, body } = record;
-  if (kind !== "approval" || typeof body?.intent !== "string") return null;
-  const by = String(body.by ?? record.caller?.actor ?? "somebody");
-  const reason = typeof body.reason === "string" ? body.reason : null;
-  return [body.intent, { verdict: body.verdict, by, reason, time_ns: record.time_ns }];
-}
+const CHANGES = ["intent", "approval", "approval_rule", "decision", "receipt", "event"];
 
 export function ApprovalsProvider({ children }: { children: ReactNode }) {
+  const session = useSession();
+  const mayAsk = maySend(session) || mayDecide(session);
   const clock = useRef({ server: 0, monotonic: 0 });
   const load = async () => {
+    if (!mayAsk) {
+      clock.current = { server: Date.now(), monotonic: performance.now() }; // nothing that expires is shown
+      return { approvals: [], now_ns: 0 };
+    }
     const found = await approvalsGet();
     clock.current = { server: found.now_ns / 1e6, monotonic: performance.now() };
     return found;
   };
-  const live = useLive("approvals", load, (record) => CHANGES.includes(record.kind));
-  const [decisions, setDecisions] = useState(() => new Map<string, Decision>());
+  const live = useLive("approvals", load, (record) => mayAsk && CHANGES.includes(record.kind));
+  const [log] = useState(() => new DecisionLog());
+  const [decisions, setDecisions] = useState<ReadonlyMap<string, Decision>>(() => new Map());
 
-  const addDecisions = (records: JournalRecord[]) => {
-    const found = records.map(decisionOf).filter((each) => each !== null);
-    if (found.length > 0) setDecisions((old) => new Map([...old, ...found]));
+  const show = (found: Map<string, Decision>) => {
+    if (found.size > 0) setDecisions((old) => new Map([...old, ...found]));
   };
+  const addDecisions = (records: JournalRecord[]) => show(log.read(records));
   useStream({ onRecord: (record) => addDecisions([record]) });
 
   const now = () => clock.current.server + (performance.now() - clock.current.monotonic);
-  return <ApprovalsContext value={{ live, decisions, addDecisions, now }}>{children}</ApprovalsContext>;
+  const addDecision = (id: string, decision: Decision) => show(new Map([[id, decision]]));
+  return (
+    <ApprovalsContext value={{ live, decisions, addDecisions, addDecision, now, mayAsk }}>{children}</ApprovalsContext>
+  );
 }
 
 export function useApprovals(): Known {

@@ -1,7 +1,8 @@
 /** What the parts of an open chat share. */
 import { createContext, useContext } from "react";
-import type { Approval, ToolView, Turn } from "../../sdk";
+import type { Approval, ChatMessage, NewAttachment, ToolView, Turn } from "../../sdk";
 import type { CallTime } from "./chat-data";
+import type { MessageWindow } from "./message-window";
 
 export interface OpenChat {
   chatId: string;
@@ -9,10 +10,16 @@ export interface OpenChat {
   approvals: Approval[];
   tools: Map<string, ToolView>;
   times: Map<string, CallTime>;
-  userTexts: Map<number, string>;
+  /** What a person said in a turn, if it is shown. */
+  userMessage: (request: number) => ChatMessage | undefined;
   /** Why the last message or stop was not taken; empty if it was. */
   problem: string;
-  send: (text: string) => Promise<void>;
+  /** Returns whether the message was taken. */
+  send: (text: string, attachments: NewAttachment[]) => Promise<boolean>;
+  cancel: () => Promise<void>;
+  /** The number of turns of the chat, and those of them that are shown. */
+  turns: number;
+  shown: MessageWindow;
 }
 
 export const ChatContext = createContext<OpenChat | null>(null);

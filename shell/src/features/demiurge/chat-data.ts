@@ -1,6 +1,6 @@
 /** A chat as the record has it, turned into the messages that the thread shows. */
 import type { ThreadMessageLike } from "@assistant-ui/react";
-import type { ChatMessage, JournalRecord, ToolAnswer, Turn } from "../../sdk";
+import type { ChatMessage, JournalRecord, ProposedCall, ToolAnswer, Turn } from "../../sdk";
 
 export const CHAT = "demiurge/Demiurge@1";
 
@@ -22,6 +22,8 @@ export interface CallTime {
   intent: string;
   began_ns: number;
   ended_ns: number | null;
+  /** Whether the call waits for a person. */
+  waits: boolean;
 }
 
 type Part = Exclude<ThreadMessageLike["content"], string>[number];
@@ -42,64 +44,60 @@ function callPart(call: { id: string; name: string }, key: string, facts: CallFa
   };
 }
 
+/** Returns the request ids of a chat's messages, each once, in order. */
+export function requestsOf(messages: ChatMessage[]): number[] {
+  return [...new Set(messages.map((each) => each.request_id))];
+}
+
 /** Returns one message of the user and one of the assistant for each turn. `turn` is the last one as it stands, which
  * knows of results before the conversation does; `streaming` is the text that comes right now. */
 export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, streaming: string): ThreadMessageLike[] {
-  const shown: ThreadMessageLike[] = [];
-  const answers = new Map<number, Part[]>();
-  const open = new Map<string, { part: number; parts: Part[]; call: { id: string; name: string }; key: string; json: string | null; answered: boolean }>();
-  const order: number[] = [];
+  const turns = new Map<number, { user?: ChatMessage; parts: Part[]; erased: boolean }>();
+  const open = new Map<string, { part: number; parts: Part[]; call: ProposedCall; key: string; answered: boolean }>();
 
   for (const message of messages) {
     const request = message.request_id;
-    if (!answers.has(request)) {
-      answers.set(request, []);
-      order.push(request);
-    }
-    const parts = answers.get(request)!;
-    if (message.role === "user") continue;
-    if (message.role === "assistant") {
+    const shown = turns.get(request) ?? { parts: [], erased: false };
+    turns.set(request, shown);
+    if (message.erased) shown.erased = true;
+    const { parts } = shown;
+    if (message.role === "user") shown.user = message;
+    else if (message.role === "assistant") {
       const text = message.erased ? ERASED : (message.text ?? WITHHELD);
       if (text !== "") parts.push({ type: "text", text });
       for (const [place, call] of (message.tool_calls ?? []).entries()) {
         const key = `${request}:${parts.length}:${place}:${call.id}`;
-        const facts: CallFacts = running(call.id, call.arguments_json);
-        open.set(`${request}:${call.id}`, { part: parts.length, parts, call, key, json: call.arguments_json, answered: false });
-        parts.push(callPart(call, key, facts));
+        open.set(`${request}:${call.id}`, { part: parts.length, parts, call, key, answered: false });
+        parts.push(callPart(call, key, running(call.id, call.arguments_json)));
       }
     } else if (message.tool !== undefined) {
       const found = open.get(`${request}:${message.tool.id}`);
       if (found === undefined) continue;
       found.answered = true;
-      found.parts[found.part] = callPart(found.call, found.key, ended(found.json, message.tool));
+      found.parts[found.part] = callPart(found.call, found.key, ended(found.call.arguments_json, message.tool));
     }
   }
   for (const call of turn?.tool_calls ?? []) {
     const found = open.get(`${turn!.request_id}:${call.id}`);
     if (found !== undefined && call.ok !== null && !found.answered) {
-      found.parts[found.part] = callPart(found.call, found.key, ended(found.json, { ...call, ok: call.ok }));
+      found.parts[found.part] = callPart(found.call, found.key, ended(found.call.arguments_json, { ...call, ok: call.ok }));
     }
   }
 
-  for (const request of order) {
-    const user = messages.find((each) => each.request_id === request && each.role === "user");
-    if (user !== undefined) {
-      const text = user.erased ? `${ERASED} ${user.erased.why}` : (user.text ?? WITHHELD);
-      shown.push({ id: `u${request}`, role: "user", content: [{ type: "text", text }], metadata: { custom: { user } } });
-    }
-    const parts = answers.get(request)!;
-    const isLast = request === order[order.length - 1];
-    const isRunning = isLast && (turn?.status === "running" || turn?.status === "awaiting_approval");
-    const all: Part[] = isLast && streaming !== "" ? [...parts, { type: "text", text: streaming }] : parts;
-    shown.push({
+  return [...turns].flatMap(([request, { user, parts, erased }]) => {
+    const isLast = request === turn?.request_id;
+    const isRunning = isLast && (turn.status === "running" || turn.status === "awaiting_approval");
+    const answer: ThreadMessageLike = {
       id: `a${request}`,
       role: "assistant",
-      content: all,
+      content: isLast && streaming !== "" ? [...parts, { type: "text", text: streaming }] : parts,
       status: isRunning ? { type: "running" } : { type: "complete", reason: "stop" },
-      metadata: { custom: { request, isLast, erased: messages.some((each) => each.request_id === request && each.erased) } },
-    });
-  }
-  return shown;
+      metadata: { custom: { request, isLast, erased } },
+    };
+    if (user === undefined) return [answer];
+    const text = user.erased ? `${ERASED} ${user.erased.why}` : (user.text ?? WITHHELD);
+    return [{ id: `u${request}`, role: "user", content: [{ type: "text", text }], metadata: { custom: { user } } }, answer];
+  });
 }
 
 function running(callId: string, argumentsJson: string | null): CallFacts {
@@ -129,15 +127,20 @@ export function callTimes(records: JournalRecord[]): Map<string, CallTime> {
   const byIntent = new Map<string, CallTime>();
   for (const { kind, body, time_ns } of records) {
     if (kind === "intent" && body?.kind === "tool.call" && typeof body.params?.tool_call_id === "string") {
-      const time = { intent: String(body.id), began_ns: time_ns, ended_ns: null };
+      const waits = body.approval !== undefined && body.approved === undefined;
+      const time = { intent: String(body.id), began_ns: time_ns, ended_ns: null, waits };
       times.set(body.params.tool_call_id, time);
       byIntent.set(time.intent, time);
-    } else if (kind === "approval" && body?.verdict === "approve") {
-      const time = byIntent.get(String(body.intent));
-      if (time !== undefined) time.began_ns = time_ns; // waiting for a person is not running
+    } else if (kind === "approval" || kind === "decision") {
+      const time = byIntent.get(String(body?.intent));
+      if (time === undefined) continue;
+      time.waits = false;
+      time.began_ns = time_ns; // waiting for a person is not running
     } else if (kind === "receipt") {
       const time = byIntent.get(String(body?.intent));
-      if (time !== undefined) time.ended_ns = time_ns;
+      if (time === undefined) continue;
+      time.waits = false;
+      time.ended_ns = time_ns;
     }
   }
   return times;

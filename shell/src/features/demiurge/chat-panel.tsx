@@ -1,9 +1,11 @@
 /** The chats: a list that can be searched, and the chat that is open. */
 import { type FormEvent, useState } from "react";
+import "./demiurge.css";
 import { useLive } from "../../live/use-live";
 import { Empty, ErrorNote, Loading } from "../../parts/notes";
 import { Link, navigate, usePath } from "../../router";
 import { chatPost, type ChatSummary, chatsGet, sentence } from "../../sdk";
+import { maySend, useSession } from "../../session";
 import { CHAT } from "./chat-data";
 import { ChatView } from "./chat-view";
 
@@ -29,7 +31,7 @@ function ChatList({ open }: { open: string | null }) {
 
   return (
     <aside className="chat-list" aria-label="Chats">
-      <NewChat />
+      {maySend(useSession()) && <NewChat />}
       <input
         type="search"
         dir="auto"

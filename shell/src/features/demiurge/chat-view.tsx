@@ -1,35 +1,22 @@
 /** One open chat: what the record says of it, read again as records come, and the text that streams meanwhile. */
-import { type AppendMessage, AssistantRuntimeProvider, type ThreadMessageLike, useExternalStoreRuntime } from "@assistant-ui/react";
-import { useMemo, useRef, useState } from "react";
+import { AssistantRuntimeProvider, type ThreadMessageLike, useExternalStoreRuntime } from "@assistant-ui/react";
+import { useEffect, useMemo, useState } from "react";
 import { useStream } from "../../live/stream";
 import { useLive } from "../../live/use-live";
 import { ErrorNote, Loading } from "../../parts/notes";
 import { Link } from "../../router";
-import {
-  type ChatMessage,
-  type ChatSummary,
-  chatCancel,
-  chatGet,
-  type JournalRecord,
-  journalGet,
-  messagePost,
-  messagesGet,
-  sentence,
-  toolsGet,
-  type Turn,
-  turnGet,
-} from "../../sdk";
+import { chatCancel, messagePost, type NewAttachment, sentence, toolsGet } from "../../sdk";
 import { useApprovals } from "./approvals";
 import { ChatContext } from "./chat-context";
-import { CHAT, callTimes, threadMessages } from "./chat-data";
+import { CHAT, callTimes, requestsOf, threadMessages } from "./chat-data";
+import { ChatHead } from "./chat-head";
+import { type ChatRead, ChatRecord } from "./chat-record";
+import { useMessageWindow } from "./message-window";
 import { Thread } from "./thread";
 
-interface Read {
-  chat: ChatSummary;
-  messages: ChatMessage[];
-  turn: Turn | undefined;
-  /** The streams of text whose answers these messages have. */
-  recorded: Set<string>;
+interface Read extends ChatRead {
+  /** The intents whose receipts were read: if a model answered one, the messages have its answer. */
+  answered: Set<string>;
 }
 
 export function ChatView({ chatId }: { chatId: string }) {
@@ -37,23 +24,16 @@ export function ChatView({ chatId }: { chatId: string }) {
   const approvals = useApprovals();
   const [problem, setProblem] = useState("");
   const [texts, setTexts] = useState<Map<string, string>>(() => new Map());
-  const records = useRef<JournalRecord[]>([]);
-  const closed = useRef(new Set<string>());
+  const [record] = useState(() => new ChatRecord(chatId, unit));
 
   const load = async (): Promise<Read> => {
-    const recorded = new Set(closed.current);
-    const chat = await chatGet(chatId);
-    const [{ messages }, turn, past] = await Promise.all([
-      messagesGet(chatId),
-      chat.last_request_id > 0 ? turnGet(chatId, chat.last_request_id) : undefined,
-      chatRecords(unit, records.current),
-    ]);
-    records.current = past;
-    approvals.addDecisions(past);
-    return { chat, messages, turn, recorded };
+    const found = await record.read();
+    approvals.addDecisions(found.records);
+    const receipts = found.records.filter((each) => each.kind === "receipt");
+    return { ...found, answered: new Set(receipts.map((each) => String(each.body?.intent))) };
   };
-  const live = useLive(chatId, load, (record) => record.unit === unit);
-  const tools = useLive("tools", toolsGet, (record) => record.kind === "manifest_replaced");
+  const live = useLive(chatId, load, (each) => each.unit === unit || each.kind === "erased");
+  const tools = useLive("tools", toolsGet, (each) => each.kind === "manifest_replaced");
 
   useStream({
     onOpen: () => setTexts(new Map()),
@@ -64,28 +44,45 @@ export function ChatView({ chatId }: { chatId: string }) {
         setTexts((old) => new Map(old).set(frame.intent, (old.get(frame.intent) ?? "") + (frame.delta ?? "")));
       }
     },
-    onRecord: (record) => {
-      if (record.unit === unit && record.kind === "receipt") closed.current.add(String(record.body?.intent));
+    onRecord: (each) => {
+      if (each.kind === "erased") record.forget();
     },
   });
 
   const { data } = live;
-  const streaming = [...texts].filter(([intent]) => data?.recorded.has(intent) !== true).map(([, text]) => text).join("\n\n");
-  const messages = useMemo(
-    () => (data === undefined ? [] : threadMessages(data.messages, data.turn, streaming)),
-    [data, streaming],
-  );
+  const requests = useMemo(() => requestsOf(data?.messages ?? []), [data]);
+  const shown = useMessageWindow(requests.length);
+  const isNewest = shown.end === requests.length;
+  const mounted = useMemo(() => {
+    const among = new Set(requests.slice(shown.start, shown.end));
+    return (data?.messages ?? []).filter((each) => among.has(each.request_id));
+  }, [data, requests, shown.start, shown.end]);
+  // The messages may have an answer whose receipt was not read yet: its text is not shown twice.
+  const last = data?.messages.findLast((each) => each.role === "assistant" && each.request_id === data.turn?.request_id);
+  const streaming = [...texts]
+    .filter(([intent, text]) => data?.answered.has(intent) !== true && text !== last?.text)
+    .map(([, text]) => text)
+    .join("\n\n");
+  const messages = useMemo(() => threadMessages(mounted, data?.turn, isNewest ? streaming : ""), [mounted, data, isNewest, streaming]);
+  const times = useMemo(() => callTimes(data?.records ?? []), [data]);
   const waiting = (approvals.live.data?.approvals ?? []).filter((each) => each.unit === unit);
   const isOpen = data?.turn?.status === "running" || data?.turn?.status === "awaiting_approval";
 
-  const send = async (text: string) => {
+  useEffect(() => {
+    if (isNewest) return;
+    void record.readOlder().then((older) => older.length > 0 && live.reload(), () => undefined); // times alone are missing
+  }, [shown.start]);
+
+  const send = async (text: string, attachments: NewAttachment[]) => {
     setProblem("");
     try {
-      await messagePost(chatId, text);
+      await messagePost(chatId, text, attachments);
+      shown.newest();
       live.reload();
+      return true;
     } catch (error) {
       setProblem(sentence(error));
-      throw error;
+      return false;
     }
   };
   const cancel = async () => {
@@ -95,13 +92,9 @@ export function ChatView({ chatId }: { chatId: string }) {
   };
   const runtime = useExternalStoreRuntime<ThreadMessageLike>({
     messages,
-    isRunning: isOpen,
+    isRunning: isOpen && isNewest,
     convertMessage: (message) => message,
-    onNew: async (message: AppendMessage) => {
-      const text = message.content.map((part) => (part.type === "text" ? part.text : "")).join("\n");
-      await send(text).catch(() => runtime.thread.composer.setText(text));
-    },
-    onCancel: cancel,
+    onNew: async () => undefined, // the composer sends by itself
   });
 
   if (live.loading) return <Loading label="Loading the chat" />;
@@ -120,36 +113,20 @@ export function ChatView({ chatId }: { chatId: string }) {
         turn: data.turn,
         approvals: waiting,
         tools: new Map(tools.data?.tools.map((each) => [each.id, each])),
-        times: callTimes(records.current),
-        userTexts: new Map(data.messages.filter((each) => each.role === "user").map((each) => [each.request_id, each.text ?? ""])),
+        times,
+        userMessage: (request) => mounted.find((each) => each.request_id === request && each.role === "user"),
         problem,
-        send: (text) => send(text).catch(() => undefined),
+        send,
+        cancel,
+        turns: requests.length,
+        shown,
       }}
     >
-      <header className="chat-head">
-        <Link href="/chats" className="narrow-only">
-          All chats
-        </Link>
-        <h1>
-          <bdi>{data.chat.title || chatId}</bdi>
-        </h1>
-      </header>
+      <ChatHead chatId={chatId} unit={unit} title={data.chat.title} onRenamed={live.reload} />
       {live.error !== undefined && <ErrorNote message={sentence(live.error)} onRetry={live.reload} />}
       <AssistantRuntimeProvider runtime={runtime}>
         <Thread />
       </AssistantRuntimeProvider>
     </ChatContext>
   );
-}
-
-/** Returns the records of a chat, of which `known` were read before. */
-async function chatRecords(unit: string, known: JournalRecord[]): Promise<JournalRecord[]> {
-  const found = [...known];
-  let from: number | null = found.length === 0 ? 0 : found[found.length - 1]!.seq + 1;
-  while (from !== null) {
-    const page: { records: JournalRecord[]; next: number | null } = await journalGet({ unit, from, limit: 1000 });
-    found.push(...page.records);
-    from = page.next;
-  }
-  return found;
 }

@@ -1,28 +1,81 @@
 /** The thread of a chat: its messages, cards of calls, how each turn ended, and the composer. */
-import { ComposerPrimitive, MessagePrimitive, ThreadPrimitive, useAuiState, useMessagePartText } from "@assistant-ui/react";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { MessagePrimitive, ThreadPrimitive, useAuiState, useMessagePartText } from "@assistant-ui/react";
+import { lazy, type RefObject, Suspense, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
-import { blobPath, type ChatMessage, sentence, type Turn, turnGet } from "../../sdk";
+import { type Attachment, blobPath, type ChatMessage, type NewAttachment, sentence, type Turn, turnGet } from "../../sdk";
+import { maySend, useSession } from "../../session";
 import { useChat } from "./chat-context";
+import { Composer } from "./composer";
 import { TOOL_CARDS, ToolFallback } from "./tool-cards";
 
 const Markdown = lazy(() => import("./markdown"));
 
 export function Thread() {
+  const { turns, shown } = useChat();
+  const session = useSession();
+  const root = useRef<HTMLDivElement>(null);
+  const viewport = useRef<HTMLDivElement>(null);
+  useKeptPlace(viewport, shown.start);
+  const isNewest = shown.end === turns;
+  const toNewest = () => {
+    shown.newest();
+    requestAnimationFrame(() => viewport.current?.scrollTo(0, viewport.current.scrollHeight));
+  };
+
   return (
-    <ThreadPrimitive.Root className="thread">
-      <ThreadPrimitive.Viewport className="viewport" tabIndex={0} role="log" aria-live="off" aria-label="Messages">
+    <ThreadPrimitive.Root className="thread" ref={root}>
+      <ThreadPrimitive.Viewport className="viewport" ref={viewport} tabIndex={0} role="log" aria-live="off" aria-label="Messages">
         <ThreadPrimitive.Empty>
           <p className="empty">Nothing was said here yet.</p>
         </ThreadPrimitive.Empty>
+        {shown.start > 0 && (
+          <button type="button" className="more" onClick={shown.earlier}>
+            Show earlier messages ({shown.start} {shown.start === 1 ? "turn" : "turns"} before)
+          </button>
+        )}
         <ThreadPrimitive.Messages components={{ UserMessage, AssistantMessage }} />
+        {!isNewest && (
+          <button type="button" className="more" onClick={shown.later}>
+            Show later messages ({turns - shown.end} {turns - shown.end === 1 ? "turn" : "turns"} after)
+          </button>
+        )}
         <div className="viewport-end" />
       </ThreadPrimitive.Viewport>
-      <ThreadPrimitive.ScrollToBottom className="to-end">To the newest</ThreadPrimitive.ScrollToBottom>
+      {isNewest ? (
+        <ThreadPrimitive.ScrollToBottom className="to-end">To the newest</ThreadPrimitive.ScrollToBottom>
+      ) : (
+        <button type="button" className="to-end" onClick={toNewest}>
+          To the newest
+        </button>
+      )}
       <TurnStatus />
-      <Composer />
+      {maySend(session) ? (
+        <Composer dropZone={root} />
+      ) : (
+        <p className="faint read-only">Your role reads this chat, and does not write in it.</p>
+      )}
     </ThreadPrimitive.Root>
   );
+}
+
+/** Keeps the message in view where it is when messages before it come or go. */
+function useKeptPlace(viewport: RefObject<HTMLDivElement | null>, start: number): void {
+  const kept = useRef<{ id: string; top: number }>(undefined);
+  useEffect(() => {
+    const box = viewport.current;
+    if (box === null) return;
+    const note = () => {
+      const top = box.getBoundingClientRect().top;
+      const found = [...box.querySelectorAll(".message")].find((each) => each.getBoundingClientRect().bottom > top);
+      kept.current = found === undefined ? undefined : { id: found.id, top: found.getBoundingClientRect().top };
+    };
+    box.addEventListener("scroll", note, { passive: true });
+    return () => box.removeEventListener("scroll", note);
+  }, [viewport]);
+  useLayoutEffect(() => {
+    const found = kept.current && document.getElementById(kept.current.id);
+    if (found && viewport.current) viewport.current.scrollTop += found.getBoundingClientRect().top - kept.current!.top;
+  }, [viewport, start]);
 }
 
 function PlainText() {
@@ -47,26 +100,37 @@ function MarkdownText() {
 function UserMessage() {
   const user = useAuiState(({ message }) => message.metadata.custom.user) as ChatMessage | undefined;
   return (
-    <MessagePrimitive.Root className="message user">
+    <MessagePrimitive.Root className="message user" id={`said-${user?.request_id}`}>
       <span className="unseen">You: </span>
-      <MessagePrimitive.Parts components={{ Text: PlainText }} />
-      {user?.attachments?.map((each) => (
-        <Attached key={each.bytes_ref} mime={each.mime} hash={each.bytes_ref} />
+      {user?.text !== "" && <MessagePrimitive.Parts components={{ Text: PlainText }} />}
+      {user?.attachments?.map((each, place) => (
+        <Attached key={place} {...each} />
       ))}
     </MessagePrimitive.Root>
   );
 }
 
-function Attached({ mime, hash }: { mime: string; hash: string }) {
-  if (mime.startsWith("image/")) return <img className="attached" src={blobPath(hash)} alt="Attached by the user" />;
-  if (mime.startsWith("audio/")) return <audio controls src={blobPath(hash)} aria-label="Attached sound" />;
-  return <a href={blobPath(hash)}>Attached {mime}</a>;
+function Attached({ type, mime, bytes_ref }: Attachment) {
+  if (mime === undefined || bytes_ref === undefined) {
+    const what = type === "image" ? "An image" : "A sound";
+    return <p className="faint">{what} was attached; your role does not see it.</p>;
+  }
+  const path = blobPath(bytes_ref);
+  if (type === "image") {
+    return (
+      <a href={path} target="_blank" rel="noreferrer">
+        <img className="attached" src={path} alt="Attached by the user" loading="lazy" />
+      </a>
+    );
+  }
+  if (type === "audio") return <audio controls preload="metadata" src={path} aria-label="Attached sound" />;
+  return <a href={path}>Attached {mime}</a>;
 }
 
 function AssistantMessage() {
   const custom = useAuiState(({ message }) => message.metadata.custom) as { request: number; isLast: boolean };
   return (
-    <MessagePrimitive.Root className="message assistant">
+    <MessagePrimitive.Root className="message assistant" id={`answered-${custom.request}`}>
       <span className="unseen">Answer: </span>
       <MessagePrimitive.Parts components={{ Text: MarkdownText, tools: { by_name: TOOL_CARDS, Fallback: ToolFallback } }} />
       <TurnEnd request={custom.request} isLast={custom.isLast} />
@@ -76,9 +140,9 @@ function AssistantMessage() {
 
 /** How a turn ended: an error with what to do, or its tokens and its cost. */
 function TurnEnd({ request, isLast }: { request: number; isLast: boolean }) {
-  const { chatId, turn: last, send } = useChat();
+  const { chatId, turn: last, send, userMessage } = useChat();
+  const session = useSession();
   const empty = useAuiState(({ message }) => message.content.length === 0);
-  const user = useUserText(request);
   const [asked, setAsked] = useState<Turn>();
   const [problem, setProblem] = useState("");
   const turn = isLast ? last : asked;
@@ -103,8 +167,8 @@ function TurnEnd({ request, isLast }: { request: number; isLast: boolean }) {
         <div className="problem" role={isLast ? "alert" : undefined}>
           <strong>{turn.error_code === "cancelled" ? "This turn was stopped." : "This turn failed."}</strong>{" "}
           <code>{turn.error_code}</code> <span dir="auto">{turn.message}</span>
-          {isLast && user !== "" && (
-            <button type="button" onClick={() => void send(user)}>
+          {isLast && maySend(session) && isRepeatable(userMessage(request)) && (
+            <button type="button" onClick={() => void sayAgain(userMessage(request), send)}>
               Say it again
             </button>
           )}
@@ -119,10 +183,15 @@ function TurnEnd({ request, isLast }: { request: number; isLast: boolean }) {
   );
 }
 
-function useUserText(request: number): string {
-  const { userTexts } = useChat();
-  return userTexts.get(request) ?? "";
+const isRepeatable = (said: ChatMessage | undefined): said is ChatMessage =>
+  said !== undefined && !said.erased && ((said.text ?? "") !== "" || (said.attachments ?? []).length > 0);
+
+async function sayAgain(said: ChatMessage | undefined, send: ReturnType<typeof useChat>["send"]): Promise<void> {
+  if (!isRepeatable(said)) return;
+  await send(said.text ?? "", (said.attachments ?? []).filter(isWhole).map(({ mime, bytes_ref }) => ({ mime, bytes_ref })));
 }
+
+const isWhole = (each: Attachment): each is Attachment & NewAttachment => each.bytes_ref !== undefined && each.mime !== undefined;
 
 /** One line says how the turn stands, also to a screen reader. */
 function TurnStatus() {
@@ -130,6 +199,8 @@ function TurnStatus() {
   const text =
     approvals.length > 0
       ? "Approval needed"
+      : turn?.status === "awaiting_approval"
+      ? "A person has to decide"
       : turn?.status === "running"
         ? "Answering …"
         : turn?.status === "failed"
@@ -140,30 +211,5 @@ function TurnStatus() {
       {text}
       {turn?.status === "done" && <span className="unseen">Done</span>}
     </p>
-  );
-}
-
-function Composer() {
-  const { turn, approvals, problem } = useChat();
-  const open = turn?.status === "running" || turn?.status === "awaiting_approval";
-  return (
-    <>
-      {problem !== "" && <ErrorNote message={problem} />}
-      <ComposerPrimitive.Root className="composer">
-        <ComposerPrimitive.Input
-          className="composer-input"
-          dir="auto"
-          rows={1}
-          maxRows={10}
-          placeholder={approvals.length > 0 ? "A call waits for your decision" : "Say something"}
-          aria-label="Message"
-        />
-        {open ? (
-          <ComposerPrimitive.Cancel className="danger">Stop</ComposerPrimitive.Cancel>
-        ) : (
-          <ComposerPrimitive.Send className="primary">Send</ComposerPrimitive.Send>
-        )}
-      </ComposerPrimitive.Root>
-    </>
   );
 }

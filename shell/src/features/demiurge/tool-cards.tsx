@@ -5,10 +5,11 @@ import { Arguments } from "../../parts/arguments";
 import { durationText } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
 import { blobPath } from "../../sdk";
-import { ApprovalCard, Outcome } from "./approval-card";
+import { ApprovalCard } from "./approval-card";
 import { useApprovals } from "./approvals";
 import { useChat } from "./chat-context";
 import type { CallFacts } from "./chat-data";
+import { ChangedArguments, Outcome } from "./outcome";
 import { WriteDiff } from "./write-diff";
 
 const STATES = { running: "running", done: "done", failed: "failed", cancelled: "stopped", waiting: "waits for a person" };
@@ -38,7 +39,7 @@ function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & {
   const effect = tools.get(toolName)?.effect;
 
   if (asked !== undefined) return <ApprovalCard approval={asked} />;
-  const state = facts.state;
+  const state = facts.state === "running" && time?.waits === true ? "waiting" : facts.state;
   const ran = time?.ended_ns != null ? durationText((time.ended_ns - time.began_ns) / 1e6) : "";
   return (
     <section className={`card tool ${state}`} aria-label={`Call of ${toolName}`}>
@@ -59,9 +60,12 @@ function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & {
         <p className="faint">Your role does not see the arguments.</p>
       ) : (
         <details>
-          <summary>Arguments</summary>
-          <Arguments json={facts.argumentsJson} />
+          <summary>{decision?.changedCall === undefined ? "Arguments" : "Proposed arguments"}</summary>
+          <Arguments json={facts.argumentsJson} label={decision?.changedCall === undefined ? "Arguments" : "Proposed arguments"} />
         </details>
+      )}
+      {decision?.changedCall !== undefined && facts.argumentsJson !== null && (
+        <ChangedArguments call={decision.changedCall} proposedJson={facts.argumentsJson} />
       )}
       {facts.state === "failed" || facts.state === "cancelled" ? (
         <p className="problem" dir="auto">
