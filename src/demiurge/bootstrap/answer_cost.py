@@ -22,9 +22,11 @@ __all__ = ["cost_in_usage", "cost_of_answers"]
 
 
 def cost_of_answers(backend: Backend, unit: Unit, request_id: int, answers: Sequence[ChatMessage]) -> Decimal | None:
-    """Returns the exact millionths of a dollar that the answers of one turn cost together; 0 for none, None when one of
-    them has no known cost. `answers` are the turn's messages of the model, oldest first. Of messages that older
-    versions recorded, the receipts name the usage blobs."""
+    """Returns the exact millionths of a dollar that the answers of one turn cost together; 0 for none, None if one of
+    them has no known cost.
+
+    `answers` are the turn's messages of the model, oldest first. If an older version recorded a message, its usage blob
+    is found through the receipt."""
     if all(answer.usage_ref for answer in answers):
         refs = [answer.usage_ref for answer in answers]
     else:

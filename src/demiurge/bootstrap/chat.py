@@ -63,7 +63,7 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A chat by its id. Make one with `World.chat`. `choice` is the model that its next message asks."""
+    """A chat by its id. Make one with `World.chat`. `choice` is the model that answers its next message."""
 
     backend: Backend = field(repr=False)
     id: str
@@ -96,7 +96,7 @@ class Chat:
         return await asyncio.to_thread(self.sessions.of, self.unit)
 
     async def create(self, title: str = "") -> None:
-        """Creates the chat; a second time changes nothing."""
+        """Creates the chat. For an existing chat nothing changes."""
         now_ms = SystemClock().now_ns() // 1_000_000
         value = {"chat_id": self.id, "title": title or self.id, "created_at_ms": now_ms}
         try:
@@ -275,7 +275,7 @@ class Chat:
         return await self.backend.run.submit("demiurge/UserMessage@1", value, None, None)
 
     def _put(self, message: bytes, request_id: int) -> Ref:
-        """Stores a message. If a message with the same words was erased, this one gets an address of its own."""
+        """Stores a message. If a message with the same words was erased, the new one gets a different address."""
         try:
             return self.backend.run.put_blob(message)
         except Conflict as conflict:
@@ -379,6 +379,6 @@ class Chat:
         }
 
     async def _lacking(self) -> Collection[str]:
-        """Returns the newer fields that the world's manifest does not have (`chat_fields`)."""
+        """Returns the fields that the world's manifest lacks because it is from an older version (`chat_fields`)."""
         lacking: Collection[str] = (await self.backend.read.info()).get("lacking", ())
         return lacking

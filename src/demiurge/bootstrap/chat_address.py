@@ -1,6 +1,6 @@
-"""The address at which a chat asks its model, if its user named one; a later command asks there too.
+"""The address of the model of a chat, if its user named one. Later commands use it too.
 
-Invariant: no address holds a key. One with a user name, a password or a query is not kept.
+Invariant: no address contains a key. An address with a user name, a password or a query is not kept.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class ModelAddress(NamedTuple):
 def with_address(
     kept: tuple[ModelAddress, ...], chat: str, provider: str, base_url: str | None
 ) -> tuple[ModelAddress, ...]:
-    """Returns the addresses with that of this chat, the latest last. `base_url` None: the chat asks at the usual
-    place."""
+    """Returns the addresses with the address of this chat as the latest. With `base_url` None the chat has the usual
+    address."""
     others = tuple(address for address in kept if address.chat != chat)
     own = (ModelAddress(chat, provider, base_url),) if base_url is not None and _holds_no_key(base_url) else ()
     return (*others, *own)[-MOST:]

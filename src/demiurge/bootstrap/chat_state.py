@@ -29,7 +29,7 @@ __all__ = [
 TurnStatus = Literal["done", "failed", "awaiting_approval", "running"]
 
 TURN: Final[Mapping[str, Only]] = {"request_id": "all", "status": "all", "code": "all", "message": "all"}
-"""The part of a turn that `TurnState` holds without its answers."""
+"""The part of the cell that a `TurnState` without its answers is read from."""
 
 SETTINGS: Final = ("last_request_id", "max_tokens", "own_max_tokens", "own_tools_ref")
 """The fields of the cell that the next message depends on."""

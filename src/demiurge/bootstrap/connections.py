@@ -1,7 +1,8 @@
-"""`Connections`: the connections of a world, to look at, add, revoke and choose.
+"""`Connections`: the connections of a world, to list, add, revoke and choose.
 
-Invariant: credentials go into this user's vault from this process, before the world hears of the connection, and never
-over a socket. So a process that ends in between leaves an entry that nothing uses, and no connection without one.
+Invariant: this process stores credentials in the user's vault before the world hears of the connection, and they never
+travel over a socket. So a process that is killed in between leaves an entry in the vault that nothing uses, and never a
+connection without an entry.
 """
 
 from __future__ import annotations
@@ -83,8 +84,9 @@ class Connections:
         return [replace(one, state="no_credentials") if one.id in gone else one for one in found]
 
     async def revoke(self, connection_id: str, reason: str = "") -> None:
-        """Ends a connection for good and takes its credentials out of the vault. A call that has them keeps them; every
-        other one is refused, also one that waits for a person. The same again changes nothing. Raises NotFound."""
+        """Ends a connection for good and removes its credentials from the vault. A running call keeps the credentials
+        that it was given. Every other call is refused, also one that waits for a person now. A repeated revocation
+        changes nothing. Raises NotFound."""
         await self.backend.run.revoke_connection(connection_id, reason)
         faults.point("connection.revoked")
         kept = await self._credentials()
@@ -92,16 +94,14 @@ class Connections:
             await asyncio.to_thread(kept.discard, connection_id)
 
     async def use(self, connection_id: str | None, chat: str = "main", *, tool: str | None = None) -> None:
-        """Lets the calls of a chat use a connection, with `tool` those of one tool, which goes before the others; None:
-        no connection. A call that waits for a person was proposed for what was chosen then, and expires.
-
-        Raises NotFound (`connection_not_found`), Conflict (`revoked`).
-        """
+        """Chooses the connection for the calls of a chat, or with `tool` for the calls of that tool, which takes
+        precedence; None: no connection. A call that waits for a person was proposed for the former choice, and expires.
+        Raises NotFound (`connection_not_found`), Conflict (`revoked`)."""
         name = checked_id(tool) if tool is not None else None
         await self.backend.run.choose_connection(str(Unit(CHAT, chat)), name, connection_id)
 
     async def of_chat(self, chat: str = "main") -> Mapping[str, str]:
-        """The connections that are chosen for a chat, by tool; under "" the one for all others."""
+        """Returns the connections that are chosen for a chat, by tool; under "" the one for all other tools."""
         state = await self.backend.read.state(CHOICE, str(Unit(CHAT, chat)))
         return dict(state["chosen"]) if state is not None else {}
 

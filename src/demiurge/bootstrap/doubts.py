@@ -1,9 +1,9 @@
-"""The doubts of a world: which there are, and how a person settles one.
+"""The doubts of a world: finds them, and settles one by a person's decision.
 
-Settling changes two files, the journal and the ledger, that no transaction spans. So it has three steps: the decision
-is recorded, the ledger is changed, and a second record says so and tells the units. A process that dies in between
-leaves a decision that the next owner of the world carries out before anything else happens. What the ledger is to do
-is in the decision, and doing it again changes nothing.
+Settling changes two files, the journal and the ledger, which no transaction spans. So it has three steps: the decision
+is recorded, the ledger is changed, and a second record says so and tells the units. If the process is killed in
+between, the next owner of the world carries out the recorded decision before anything else. The decision says how to
+change the ledger, and a second execution changes nothing.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Doubts:
         self._settling = asyncio.Lock()
 
     def begun(self, host: Host, of: Unit | None = None) -> list[dict[str, Any]]:
-        """Returns the effects, of one unit or of all, that a process began and did not end before it was gone, as
-        `found` has them; their code is `begun`."""
+        """Returns the effects, of one unit or of all, that a process began and did not end before it exited, in the
+        form of `found`. Their code is `begun`."""
         found = []
         for unit, intent, attempt in host.begun(of):
             params = intent.params if intent.kind == "tool.call" else {}

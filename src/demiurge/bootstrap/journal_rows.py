@@ -1,9 +1,10 @@
-"""Records of the journal as the rows of a list: each in a few words and with its state, without its body.
+"""Records of the journal as the rows of a list: a short description and the state of each record, without its body.
 
 A row is `{position, unit, seq, kind, time_ns, hash, redacted, says, state, why, refs}`. `says`, `state` and `why` are
-those of a causal trace (`world.history.trace`); a receipt or a decision on a call says whose it is. Rows are made of
-the records as the caller may see them (`Journal.views`), and a search looks at nothing else: what is withheld is not
-found either."""
+those of a causal trace (`world.history.trace`); the row of a receipt or a decision on a call names the call. Rows are
+made from the records as the caller may see them (`Journal.views`), and a search sees nothing else, so withheld values
+are not found either.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from demiurge.world.history.trace import TraceLine, trace
 __all__ = ["LOOKED_AT", "RowPage", "RowQuery", "rows", "search_rows"]
 
 LOOKED_AT: Final = 5000
-"""The number of records that one search looks at, at least; the next one goes on from there."""
+"""The least number of records that one search examines; the next search continues after them."""
 
 ENDINGS: Final = frozenset({"receipt", "decision", "approval"})
 """The records that end an intent, or decide on it."""

@@ -16,9 +16,10 @@ __all__ = ["slots_of_call"]
 def slots_of_call(
     store: Store, tool: BoundTool, arguments: str, caller: ToolPolicyContext, unit: str
 ) -> list[LedgerSlot]:
-    """Returns the slots of a call of `tool` with these JSON arguments: under its unit's session or, without one, its
-    run; for a tool that needs a connection, under each connection of the world, because an attempt does not say which
-    it had. Returns none for arguments that the tool refuses, and if its `key_fn` raises."""
+    """Returns the slots of a call of `tool` with these JSON arguments: those under its unit's session or, without a
+    session, its run. A tool that needs a connection has a slot under each connection of the world, because the record
+    of an attempt does not name the connection. Returns no slots for arguments that the tool refuses, and if its
+    `key_fn` raises."""
     connections: list[str | None] = [None]
     if tool.requires_connection:
         connections = [Unit.parse(head.unit).key for head in store.heads(f"{CONNECTION}/")]

@@ -40,7 +40,8 @@ _NOTHING_DONE = frozenset(
 
 
 class _Intent(NamedTuple):
-    """The record of a call's intent, and the caller of the ingress that caused it: the record itself has none."""
+    """The record of a call's intent, and the caller of the ingress that caused it, whom the record itself does not
+    name."""
 
     record: Record
     caller: Caller

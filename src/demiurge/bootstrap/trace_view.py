@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 SHORTEST_HASH = 6
-"""So many characters of a hash have to be given at least."""
+"""The least number of characters of a hash that must be given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class TraceRecord:
 
     @classmethod
     def of(cls, view: Mapping[str, Any]) -> TraceRecord:
-        """Makes one of a record in the form of `Journal.views`."""
+        """Returns the record for data in the form of `Journal.views`."""
         names = ("unit", "position", "kind", "cause", "time_ns", "redacted")
         return cls(
             unit_seq=view["seq"],
@@ -74,7 +74,7 @@ class TraceRecord:
 
     @property
     def event_hash(self) -> Ref | None:
-        """The hash that the sender of an event was told; None for other records, and where the event is withheld."""
+        """The hash of an event, as its sender got it. None for other records, and if the event is withheld."""
         if self.kind != "event" or self.redacted:
             return None
         return ref_from_digest(event_digest(self.body["schema"], self.body["value"], Unit.parse(self.unit).key))

@@ -1,6 +1,7 @@
-"""Reads one turn of a chat: its messages and calls, each time only what is new.
+"""Reads one turn of a chat: its messages and calls. Each read fetches only what is new.
 
-Invariant: a read costs what came since the last one, however long the chat and the turn are.
+Invariant: the cost of a read depends on what was added since the last one, not on the length of the chat or of the
+turn.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class TurnReader:
         """How many of the calls have their answers among the messages that were read."""
 
     async def read(self) -> list[int]:
-        """Returns the places in `calls` of those that are new, or have their outcome now."""
+        """Reads what is new. Returns the places in `calls` of the calls that are new or whose outcome is new."""
         if self._next is None:
             self._next = await self.cell.place(self._wanted)
         new = await self.cell.new_messages(self._next) if self._next is not None else None

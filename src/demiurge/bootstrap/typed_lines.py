@@ -1,7 +1,7 @@
 """The lines that a person typed at `demiurge chat`, in the file `history` of the world's folder.
 
-Invariant: a line that was erased here does not come back, also not from a terminal that was open meanwhile: who writes
-reads the file again, under its lock, and adds what is new. The file is plain text, one line each; files that libedit
+Invariant: an erased line does not come back, also not from a terminal that was open when it was erased: a writer reads
+the file again, under its lock, and appends its new lines. The file is plain text, one line each; files that libedit
 wrote for older versions are read too.
 """
 
@@ -30,7 +30,7 @@ _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
 
 
 def message_of_line(line: str) -> str:
-    """Returns the address of the message that a typed line became."""
+    """Returns the address of the message that was sent with a typed line."""
     return ref_of(user_blob(line.strip()))
 
 

@@ -1,6 +1,6 @@
-"""`Workspace`: the versions of a named tree of files, to look at and to edit.
+"""`Workspace`: the versions of a named tree of files, to read and to edit.
 
-Like a chat it holds nothing of its own: what it shows is in its unit and in blobs, and an edit is an event to the unit.
+Like a chat it has no state of its own: it reads its unit and blobs, and an edit is an event to the unit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`WorldTools`: the tools of one world, as its sources listed them last.
 
-A world pins the specs of its tools in its manifest. So `get` and `specs` answer from one listing, and a source that
-changes is listened to only by `refresh`, which puts a manifest with the new specs in force: what a model is offered,
-what the journal pins and what runs are always the same tools.
+A world pins the specs of its tools in its manifest. So `get` and `specs` answer from one listing, and a source is
+listed again only by `refresh`, which puts a manifest with the new specs in force. The tools that a model is offered,
+the tools that the journal pins and the tools that run are therefore always the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class WorldTools:
         self._given = _several(given)
         self._listed = StaticToolSource((*CORE_TOOLS, *_present(self._given, {})))
         self.is_waiting = any(isinstance(entry, AsyncToolSource) for entry in self._given)
-        """True until each source has been listed once."""
+        """True until every source has been listed once."""
         self._refreshing = asyncio.Lock()
 
     @property
