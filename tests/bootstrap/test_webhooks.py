@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.bootstrap.webhook_worlds import LOOPBACK, opened, until, verified
 from tests.canaries.search import bytes_below, find_values, tap_socket
+from tests.provider import Provider, serving
 from tests.world.effects.servers import SeenRequest, http_response, serving_site
 
 from demiurge import World
@@ -61,6 +62,29 @@ async def test_a_waiting_call_is_announced_with_a_signature_and_without_argument
         assert kinds[-4:] == ["step", "intent", "receipt", "step"]
         assert (await world.replay())["ok"]
         assert world.journal.verify().ok
+
+
+async def test_a_question_in_a_chat_is_announced_without_its_text(tmp_path: Path) -> None:
+    with serving() as provider:
+        provider.say(Provider.answer(Provider.call("core__ask_user", {"question": "Where to?"})))
+        async with (
+            serving_site({"/h": http_response(204)}) as there,
+            opened(tmp_path / "w", provider=provider.url) as world,
+        ):
+            added = await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
+            reply = await world.chat("trip").send("Book a trip.")
+            await until(lambda: there.asked)
+            await world.settle()
+            body = verified(there.asked[0], added.key)
+            assert (body["type"], body["text"]) == (
+                "question.waiting",
+                "A question in the chat trip waits for an answer.",
+            )
+            data = body["data"]
+            assert (data["id"], data["chat"], data["tool"]) == (reply.approvals[0], "trip", "core__ask_user")
+            assert data["expires"] is None
+            assert body["timestamp"] == data["since"]
+            assert "Where to?" not in str(body)
 
 
 async def test_each_webhook_is_told_once_of_each_call_also_of_one_that_waited_before(tmp_path: Path) -> None:

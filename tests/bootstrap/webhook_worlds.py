@@ -42,11 +42,14 @@ def manifest_with(grant: Mapping[str, Any] | None, folder: Path) -> Path:
     return folder
 
 
-def opened(folder: Path, grant: Mapping[str, Any] | None = LOOPBACK, **more: Any) -> World:
+def opened(
+    folder: Path, grant: Mapping[str, Any] | None = LOOPBACK, *, provider: str = "http://127.0.0.1:9", **more: Any
+) -> World:
     """Opens the world in `folder`; its user's home is beside it. A world that is there already keeps its manifest."""
+    environment = {"HOME": str(folder.parent), "LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider}
     if not folder.exists():
         more["manifest"] = manifest_with(grant, folder.parent / f"{folder.name}-manifest")
-    return World.open(folder, [ring_bell], environment={"HOME": str(folder.parent)}, **more)
+    return World.open(folder, [ring_bell], environment=environment, **more)
 
 
 async def until(condition: Callable[[], Any]) -> None:

@@ -89,16 +89,23 @@ class WebhookNotices:
             again = not await self._compare()
 
     async def _compare(self) -> bool:
-        """Tells each webhook what it does not know yet. Returns False if a record could not be written."""
+        """Tells each webhook what it does not know yet. Returns False if that did not succeed for each of them."""
+        is_whole = True
         try:
             waiting, unreadable = self._host.waiting()
             calls = {intent.id.hex(): (unit, intent) for unit, intent in waiting}
-            for webhook, cell in list(webhook_cells(self._host, self._store)):
-                await self._tell(webhook, cell, calls, withdraws=not unreadable)
+            webhooks = list(webhook_cells(self._host, self._store))
         except DemiurgeError as error:
             log.warning("the webhooks were not told what waits: %s", error.message)
             return False
-        return True
+        for webhook, cell in webhooks:
+            try:
+                await self._tell(webhook, cell, calls, withdraws=not unreadable)
+            except Exception as error:  # noqa: BLE001 - one webhook's failure must not stop the others
+                why = error.message if isinstance(error, DemiurgeError) else type(error).__name__
+                log.warning("%s was not told what waits: %s", webhook, why)
+                is_whole = False
+        return is_whole
 
     async def _tell(
         self,
@@ -130,7 +137,11 @@ class WebhookNotices:
 
     def _body(self, call: str, unit: Unit, intent: OpenIntent) -> str:
         assert intent.approval is not None
-        asked, tool = asked_ns(intent.approval), intent.approval["tool"]
+        tool, expires_ns, since_ns = (
+            intent.approval["tool"],
+            intent.approval["expires_ns"],
+            self._since_ns(unit, intent),
+        )
         chat = unit.key if unit.module == CHAT else None
         where = f" in the chat {chat}" if chat is not None else ""
         data = {
@@ -140,11 +151,21 @@ class WebhookNotices:
             "tool": tool,
             "tool_call_id": intent.approval["tool_call_id"],
             "effect": str(tool_effect(self._host.manifest, tool)),
-            "since": _when(asked),
-            "expires": _when(intent.approval["expires_ns"]),
+            "since": _when(since_ns),
+            "expires": _when(expires_ns) if expires_ns is not None else None,
             "link": f"{self._page_url}/approvals" if self._page_url is not None else None,
         }
-        return notice_body("call.waiting", f"A call of {tool}{where} waits for a decision.", data, asked)
+        if intent.is_question:
+            return notice_body("question.waiting", f"A question{where} waits for an answer.", data, since_ns)
+        return notice_body("call.waiting", f"A call of {tool}{where} waits for a decision.", data, since_ns)
+
+    def _since_ns(self, unit: Unit, intent: OpenIntent) -> int:
+        """Returns when a person was first asked; now if the record that says so cannot be read."""
+        if intent.approval is not None and not intent.is_question:
+            return asked_ns(intent.approval)
+        with suppress(DemiurgeError, StopIteration):
+            return next(self._host.records(unit, intent.seq)).stamp.time_ns
+        return self._clock.now_ns()
 
 
 def notice_body(kind: str, text: str, data: Mapping[str, Any], time_ns: int) -> str:
