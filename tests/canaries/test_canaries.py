@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.canaries import connection_token, http_secret, model_key, tool_values, vault_value, world_connection
+from tests.canaries import (
+    connection_token,
+    decided_arguments,
+    http_secret,
+    model_key,
+    tool_values,
+    vault_value,
+    world_connection,
+)
 from tests.canaries.search import Traces, find_values, spellings_of
 
 from demiurge.tools import Redaction
@@ -25,6 +33,7 @@ TOKEN_SURFACES = frozenset(
     {"result", "content", "record", "events", "pickles", "files", "objects", "logs", "stdout and stderr"}
 )
 WORLD_SURFACES = frozenset({"stdout and stderr", "socket", "prompts", "export", "world and home folder"})
+VIEWER_SURFACES = frozenset({"answers to a viewer", "blobs of a viewer", "stdout and stderr"})
 KILLED_SURFACES = frozenset({"stdout and stderr", "world folder", "home folder", "journal", "blobs"})
 
 
@@ -109,6 +118,13 @@ WORLDS = [
         frozenset({"token", "key of the vault"}),
         WORLD_SURFACES,
         world_connection.run_journey,
+        ("process", "provider", "world", "tmp_path"),
+    ),
+    Row(
+        "decided-arguments",
+        frozenset(decided_arguments.VALUES),
+        VIEWER_SURFACES,
+        decided_arguments.run_journey,
         ("process", "provider", "world", "tmp_path"),
     ),
 ]

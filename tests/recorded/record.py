@@ -318,10 +318,10 @@ class _Service(BaseHTTPRequestHandler):
         self.end_headers()
 
 
-def expected(rec: Recorder, folder: Path) -> dict[str, Any]:
+def expected(rec: Recorder, folder: Path, worlds: Sequence[str] = WORLDS) -> dict[str, Any]:
     """What the program that recorded says of its worlds. Looking at them changes nothing of what is kept of them."""
     found: dict[str, Any] = {}
-    for world in WORLDS:
+    for world in worlds:
         verified = rec.run(world, "journal", "verify")
         states = {}
         modules = [d["name"] for d in rec.run(world, "manifest", "get")["definitions"] if d["$kind"] == "defmodule"]
@@ -338,7 +338,8 @@ def expected(rec: Recorder, folder: Path) -> dict[str, Any]:
     return found
 
 
-def _pack(folder: Path, file: Path, parts: Sequence[str]) -> None:
+def pack(folder: Path, file: Path, parts: Sequence[str]) -> None:
+    """Packs parts of a folder into a file."""
     with tarfile.open(file, "w:gz", compresslevel=9) as tar:
         for part in parts:
             tar.add(folder / part, part, filter=lambda info: None if "__pycache__" in info.name else info)
@@ -361,7 +362,7 @@ def main(file: Path) -> None:
             facts["worlds"] = expected(rec, folder)
             facts["hashes"] = hashes()
         (folder / "facts.json").write_text(json.dumps(facts, indent=1, sort_keys=True))
-        _pack(folder, file, (*WORLDS, "home", "code", "facts.json"))
+        pack(folder, file, (*WORLDS, "home", "code", "facts.json"))
     finally:
         service.shutdown()
         service.server_close()

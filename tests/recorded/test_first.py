@@ -3,88 +3,30 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.provider import Provider, serving
-from tests.recorded.record import CHAT, KEY, WORLDS, hashes
-from tests.recorded.unpacking import Recording, unpack
+from tests.provider import Provider
+from tests.recorded.record import CHAT, WORLDS, hashes
+from tests.recorded.unpacking import Recording, agrees, desk
 
-from demiurge import ToolPolicy, World
+from demiurge import World
 from demiurge.apps.demiurge import app
 from demiurge.apps.demiurge.earlier import EARLIER
-from demiurge.cli import main
 from demiurge.values import cbor
 from demiurge.values.clock import SystemClock
 from demiurge.values.refs import ref_of
 from demiurge.world.history.kept_code import kept_reducer
 from demiurge.world.workspace import workspace_reducer
 
+RECORDED = "first"
 DAY_NS = 24 * 3600 * 10**9
 SETTLED = (
     *("approved", "rejected", "yes", "ledger", "doubt", "picture", "refused", "main"),
     *("cut", "empty", "loop", "twins", "long", "stopped", "typed", "chat_api", "messages"),
 )
 """Chats with nothing open; those with a turn that is open, or an erased message, have tests of their own."""
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with serving() as running:
-        running.say(running.answer(running.text("Still here.")))
-        yield running
-
-
-@pytest.fixture
-def recording(tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
-    """The recorded worlds, a moment after they were recorded, and an environment of who recorded them."""
-    found = unpack("first", tmp_path / "first")
-    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "DEMIURGE_VAULT", "DEMIURGE_VAULT_KEY", "DEMIURGE_KEPT_CODE"):
-        monkeypatch.delenv(name, raising=False)
-    given = {"HOME": str(found.home), "LLM_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "OPENAI_BASE_URL": provider.url}
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    then, began = found.facts["recorded_until_ns"], SystemClock().monotonic_ns()
-    monkeypatch.setattr(SystemClock, "now_ns", lambda self: then + self.monotonic_ns() - began)
-    path, modules = list(sys.path), set(sys.modules)
-    yield found
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
-
-
-@pytest.fixture
-def demiurge(recording: Recording, capfd: pytest.CaptureFixture[str]) -> Any:
-    """Run a command on a recorded world: `demiurge("desk", "journal", "verify")` is the document that it prints."""
-
-    def run(world: str, *arguments: str) -> Any:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as leaving:
-            main(["--json", "-w", str(recording.world(world)), *arguments])
-        out, err = capfd.readouterr()
-        assert leaving.value.code == 0, out + err
-        return json.loads(out)
-
-    return run
-
-
-def agrees(then: Any, now: Any) -> bool:
-    """Whether all that was said then is said now. Records may have gained fields; whoever reads them knows none."""
-    if isinstance(then, dict) and isinstance(now, dict):
-        return all(name in now and agrees(value, now[name]) for name, value in then.items())
-    if isinstance(then, list) and isinstance(now, list):
-        return len(then) == len(now) and all(map(agrees, then, now))
-    return bool(then == now)
-
-
-def desk(recording: Recording, world: str = "desk") -> World:
-    """A recorded world of chats, opened with the tools that it was recorded with."""
-    policy = ToolPolicy.load(recording.folder / "code/policy.toml")
-    return World.open(recording.world(world), recording.module("desk_tools").TOOLS, policy, create=False)
 
 
 def own(recording: Recording, world: str) -> World:

@@ -12,7 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["Recording", "unpack"]
+from demiurge import ToolPolicy, World
+
+__all__ = ["Recording", "agrees", "desk", "unpack"]
 
 HERE = Path(__file__).parent
 
@@ -71,3 +73,18 @@ def _move(recording: Recording, then: str, now: Path) -> None:
 
 def _name(folder: str) -> str:
     return hashlib.sha256(folder.encode()).hexdigest()[:32] + ".json"
+
+
+def agrees(then: Any, now: Any) -> bool:
+    """Whether all that was said then is said now. Records may have gained fields; whoever reads them knows none."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        return all(name in now and agrees(value, now[name]) for name, value in then.items())
+    if isinstance(then, list) and isinstance(now, list):
+        return len(then) == len(now) and all(map(agrees, then, now))
+    return bool(then == now)
+
+
+def desk(recording: Recording, world: str = "desk") -> World:
+    """A recorded world of chats, opened with the tools that it was recorded with."""
+    policy = ToolPolicy.load(recording.folder / "code/policy.toml")
+    return World.open(recording.world(world), recording.module("desk_tools").TOOLS, policy, create=False)
