@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from bench.http.server import Server
 
@@ -42,15 +42,23 @@ class Connection:
             f"POST /api/events HTTP/1.1\r\n{self._head}Content-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
         )
-        head = await self.reader.readuntil(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-        answer = await self.reader.readexactly(length)
-        if not head.startswith(b"HTTP/1.1 202"):
-            raise SystemExit(f"{head.decode()}{answer.decode()}")
+        await self._body(await self._answer())
 
-    async def get(self, path: str) -> None:
-        """Asks for a stream; the caller reads it."""
+    async def get_json(self, path: str) -> Any:
+        """Returns what an answer holds."""
+        return json.loads(await self._body(await self.get(path)))
+
+    async def get(self, path: str) -> bytes:
+        """Returns the head of an answer; its body, or a stream, is still to be read."""
         self._writer.write(f"GET {path} HTTP/1.1\r\n{self._head}\r\n".encode())
+        return await self._answer()
+
+    async def _answer(self) -> bytes:
         head = await self.reader.readuntil(b"\r\n\r\n")
-        if not head.startswith(b"HTTP/1.1 200"):
+        if not head.startswith((b"HTTP/1.1 200", b"HTTP/1.1 202")):
             raise SystemExit(head.decode())
+        return head
+
+    async def _body(self, head: bytes) -> bytes:
+        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+        return await self.reader.readexactly(length)

@@ -53,21 +53,6 @@ class Journal(NamedTuple):
                 return
             from_seq = views[-1]["position" if name is None else "seq"] + 1
 
-    async def follow_views(self, from_position: int | None = None) -> AsyncGenerator[dict[str, Any], None]:
-        """Yields records as they become durable, in the form of `views`, until the world is closed; by default those
-        that come from now on."""
-        async with aclosing(self.backend.read.appends()) as appends:
-            async for told in appends:
-                if from_position is None:
-                    from_position = told["length"] + 1
-                while from_position <= told["length"]:
-                    views = await asyncio.to_thread(self.backend.read.records, None, from_position, PAGE)
-                    if not views:
-                        break
-                    for view in views:
-                        from_position = view["position"] + 1
-                        yield view
-
     async def follow(self, from_position: int = 0) -> AsyncGenerator[Record, None]:
         """Yields records as they become durable, until the world is closed."""
         async with aclosing(self.backend.read.appends()) as appends:

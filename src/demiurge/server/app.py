@@ -17,6 +17,7 @@ from demiurge.server.callers import Callers, cookie_name
 from demiurge.server.errors import add_error_handlers
 from demiurge.server.guard import Guard
 from demiurge.server.options import ServeOptions
+from demiurge.server.record_feed import RecordFeed
 from demiurge.server.routes import (
     ai_chat,
     approvals,
@@ -102,6 +103,7 @@ def create_app(world: World, options: ServeOptions) -> FastAPI:
     )
     app.state.options = options
     app.state.closing = asyncio.Event()
+    app.state.feeds = {sees_records: RecordFeed() for sees_records in (False, True)}
     app.state.callers = Callers(world, world.tokens, options)
     add_routes(app)
     app.include_router(pages.router)  # last: it answers every path that is left

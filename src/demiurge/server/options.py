@@ -13,15 +13,13 @@ LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 class ServeOptions:
     """`host` and `port`: the address to listen at. `names`: further host names under which clients reach the server.
     `max_body`: the largest request body that is taken, in bytes. `heartbeat_s`: seconds between two heartbeats of a
-    stream. `max_backlog`: the frames that a slow reader of a stream may fall behind before it is dropped.
-    `login_attempts`: failed logins that one address may make in a minute. `tls`: the server speaks HTTPS."""
+    stream. `login_attempts`: failed logins that one address may make in a minute. `tls`: the server speaks HTTPS."""
 
     host: str = "127.0.0.1"
     port: int = 7777
     names: tuple[str, ...] = ()
     max_body: int = 32 * 1024 * 1024
     heartbeat_s: float = 15.0
-    max_backlog: int = 1000
     login_attempts: int = 10
     tls: bool = False
 

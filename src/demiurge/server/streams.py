@@ -1,15 +1,16 @@
 """Server-sent events: what a stream sends, its heartbeats, and what becomes of a reader that is too slow.
 
-Each stream pulls from a source of its own, so a slow reader makes nobody else wait. A reader that takes nothing for
-`STALL_S` is dropped; it comes back with the `Last-Event-ID` that it saw last, and misses nothing.
+Each stream pulls from sources of its own, so a slow reader makes nobody else wait, and what it has not taken is kept
+once, by the sources. A reader that takes nothing for `STALL_S` is dropped; it comes back with the `Last-Event-ID` that
+it saw last, and misses nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,15 +46,13 @@ class StreamEvent:
 
 
 class EventStream(Response):
-    """Sends the events of `source`. The stream ends with the source, when the reader disconnects, or when `closing` is
-    set; then its last event is `closing`. If the source fails, the last event is `error`, with the code and the
-    message."""
+    """Sends the events of `source`, which yields them encoded, one or more at a time. The stream ends with the source,
+    when the reader disconnects, or when `closing` is set; then its last event is `closing`. If the source fails, the
+    last event is `error`, with the code and the message."""
 
     media_type = "text/event-stream"
 
-    def __init__(
-        self, source: AsyncGenerator[StreamEvent, None], *, heartbeat_s: float, closing: asyncio.Event
-    ) -> None:
+    def __init__(self, source: AsyncGenerator[bytes, None], *, heartbeat_s: float, closing: asyncio.Event) -> None:
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._source, self._heartbeat_s, self._closing = source, heartbeat_s, closing
@@ -84,10 +83,10 @@ class EventStream(Response):
                 if gone in done:
                     return
                 if coming in done:
-                    event = coming.result()
-                    if event is None:
+                    events = coming.result()
+                    if events is None:
                         return
-                    await _send(send, event.encode())
+                    await _send(send, events)
                     coming = asyncio.ensure_future(anext(self._source, None))
                 elif closing in done:
                     await _send(send, StreamEvent("closing", {}).encode())
@@ -112,15 +111,16 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-async def merged(*sources: AsyncIterator[StreamEvent], backlog: int) -> AsyncGenerator[StreamEvent, None]:
-    """Yields the events of all sources as they come, until one source ends or fails. While `backlog` events are not yet
-    taken by the reader, the sources wait."""
-    queue: asyncio.Queue[StreamEvent | BaseException | None] = asyncio.Queue(backlog)
+async def merged(*sources: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Yields the events of all sources as they come, until one source ends or fails. Each source waits until the reader
+    has taken what it yielded."""
+    queue: asyncio.Queue[bytes | BaseException | None] = asyncio.Queue(1)
 
-    async def drain(source: AsyncIterator[StreamEvent]) -> None:
+    async def drain(source: AsyncGenerator[bytes, None]) -> None:
         try:
-            async for event in source:
-                await queue.put(event)
+            async with aclosing(source):
+                async for events in source:
+                    await queue.put(events)
             await queue.put(None)
         except asyncio.CancelledError:
             raise
@@ -129,15 +129,11 @@ async def merged(*sources: AsyncIterator[StreamEvent], backlog: int) -> AsyncGen
 
     tasks = [asyncio.create_task(drain(source)) for source in sources]
     try:
-        while (event := await queue.get()) is not None:
-            if isinstance(event, BaseException):
-                raise event
-            yield event
+        while (events := await queue.get()) is not None:
+            if isinstance(events, BaseException):
+                raise events
+            yield events
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for source in sources:
-            if isinstance(source, AsyncGenerator):
-                with suppress(Exception):
-                    await source.aclose()

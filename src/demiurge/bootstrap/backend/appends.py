@@ -4,7 +4,7 @@ time."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,11 +14,13 @@ __all__ = ["Appends"]
 
 
 class Appends:
-    """The followers of a store. Use it from one event loop; any thread may write to the store."""
+    """The followers of a store. Use it from one event loop; any thread may write to the store. However many follow,
+    an append wakes the loop once and the length of the journal is read once."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self._ended = store, False
+        self._store, self._ended, self._length = store, False, 0
         self._followers: set[asyncio.Event] = set()
+        self._leave: Callable[[], None] | None = None
 
     async def follow(self) -> AsyncGenerator[Mapping[str, Any], None]:
         """Yields `{"length": n}`, the number of records: at once, and whenever there are more. Records that are
@@ -27,18 +29,27 @@ class Appends:
 
         def wake() -> None:
             with suppress(RuntimeError):  # nobody follows in a loop that is closed
-                loop.call_soon_threadsafe(grown.set)
+                loop.call_soon_threadsafe(self._grow)
 
-        leave = self._store.listen(wake)
+        if not self._followers:
+            self._leave = self._store.listen(wake)
         self._followers.add(grown)
         try:
+            self._grow()
             while not self._ended:
                 grown.clear()
-                yield {"length": self._store.length()}
+                yield {"length": self._length}
                 await grown.wait()
         finally:
-            leave()
             self._followers.discard(grown)
+            if not self._followers and self._leave is not None:
+                self._leave()
+
+    def _grow(self) -> None:
+        if not self._ended:
+            self._length = self._store.length()
+            for grown in self._followers:
+                grown.set()
 
     def end(self) -> None:
         """Ends every follower, since the world is closed."""

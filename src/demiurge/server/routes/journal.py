@@ -13,10 +13,12 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from demiurge.bootstrap import World
+from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.journal_rows import RowQuery, rows, search_rows
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
 from demiurge.server.options import ServeOptions
+from demiurge.server.record_feed import RecordFeed
 from demiurge.server.streams import EventStream, StreamEvent, merged
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.values.json_view import json_view
@@ -179,23 +181,16 @@ async def stream(
     """Sends each record as it becomes durable, from a position on; by default what comes from now on. The id of an
     event is its position: a reader that comes back with `Last-Event-ID` misses nothing and sees nothing twice. Frames
     have no id, and are not kept."""
-    options: ServeOptions = request.app.state.options
     position = int(last_event_id) + 1 if last_event_id else start
-    sources = [_records(world, position, unit)]
+    feed: RecordFeed = request.app.state.feeds[sees_records(world.caller)]
+    source = feed.follow(world, position, unit)
     if frames:
-        sources.append(_frames(world, unit))
-    source = merged(*sources, backlog=options.max_backlog)
+        source = merged(source, _frames(world, unit))
+    options: ServeOptions = request.app.state.options
     return EventStream(source, heartbeat_s=options.heartbeat_s, closing=request.app.state.closing)
 
 
-async def _records(world: World, position: int | None, unit: str | None) -> AsyncGenerator[StreamEvent, None]:
-    async with aclosing(world.journal.follow_views(position)) as records:
-        async for record in records:
-            if unit is None or record["unit"] == unit:
-                yield StreamEvent("record", json_view(record), str(record["position"]))
-
-
-async def _frames(world: World, unit: str | None) -> AsyncGenerator[StreamEvent, None]:
+async def _frames(world: World, unit: str | None) -> AsyncGenerator[bytes, None]:
     async with aclosing(world.watch(unit)) as frames:
         async for shown in frames:
-            yield StreamEvent("frame", shown)
+            yield StreamEvent("frame", shown).encode()

@@ -1,0 +1,155 @@
+"""What a stream is made of: sources that are merged, and the records that all streams share."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from demiurge.server import record_feed
+from demiurge.server.record_feed import RecordFeed
+from demiurge.server.streams import merged
+
+
+async def numbered(name: str, count: int, draw: random.Random, taken: list[str]) -> AsyncGenerator[bytes, None]:
+    """Yields `name0`, `name1` and so on, after pauses of random length, and then waits."""
+    try:
+        for number in range(count):
+            for _ in range(draw.randrange(3)):
+                await asyncio.sleep(0)
+            taken.append(f"{name}{number}")
+            yield f"{name}{number}".encode()
+        await asyncio.Event().wait()
+    finally:
+        taken.append(f"{name} closed")
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_merged_sources_lose_nothing_and_keep_their_order(seed: int) -> None:
+    draw = random.Random(seed)
+    taken: list[str] = []
+    sources = [numbered(name, 30, draw, taken) for name in "abc"]
+    found = []
+    async with asyncio.timeout(60), aclosing(merged(*sources)) as events:
+        async for each in events:
+            found.append(each.decode())
+            for _ in range(draw.randrange(3)):
+                await asyncio.sleep(0)
+            if len(found) == 90:
+                break
+    for name in "abc":
+        assert [each for each in found if each[0] == name] == [f"{name}{number}" for number in range(30)]
+    assert sorted(taken[-3:]) == ["a closed", "b closed", "c closed"]
+
+
+async def test_a_source_waits_until_what_it_gave_is_taken() -> None:
+    taken: list[str] = []
+    async with asyncio.timeout(60), aclosing(merged(numbered("a", 1000, random.Random(1), taken))) as events:
+        assert await anext(events) == b"a0"
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert taken == ["a0", "a1", "a2"]
+
+
+async def test_a_source_that_fails_ends_the_others() -> None:
+    async def failing() -> AsyncGenerator[bytes, None]:
+        yield b"first"
+        raise ValueError("broken")
+
+    taken: list[str] = []
+    found: list[bytes] = []
+
+    async def take_all() -> None:
+        async for each in merged(failing(), numbered("a", 1, random.Random(1), taken)):
+            found.append(each)  # noqa: PERF401 - what comes before the failure counts
+
+    with pytest.raises(ValueError, match="broken"):
+        await asyncio.wait_for(take_all(), 60)
+    assert b"first" in found
+    assert taken[-1] == "a closed"
+
+
+class GrowingJournal:
+    """A world whose journal a test lets grow. It counts how often records are read."""
+
+    def __init__(self) -> None:
+        self.length, self.reads = 0, 0
+        self._grown = asyncio.Condition()
+        self.backend = SimpleNamespace(read=self)
+
+    async def append(self, count: int) -> None:
+        async with self._grown:
+            self.length += count
+            self._grown.notify_all()
+
+    async def appends(self) -> AsyncGenerator[dict[str, int], None]:
+        seen = -1
+        while True:
+            async with self._grown:
+                while self.length == seen:
+                    await self._grown.wait()
+                seen = self.length
+            yield {"length": seen}
+
+    def records(self, _unit: str | None, start: int, limit: int) -> list[dict[str, Any]]:
+        self.reads += 1
+        last = min(self.length, start + limit - 1)
+        return [{"position": position, "unit": f"u{position % 3}"} for position in range(max(1, start), last + 1)]
+
+
+async def positions(feed: RecordFeed, world: Any, start: int | None, upto: int, unit: str | None = None) -> list[int]:
+    """The positions that a stream shows, until it shows `upto` or a later one."""
+    found: list[int] = []
+    async with aclosing(feed.follow(world, start, unit)) as events:
+        async for data in events:
+            found += [int(line[4:]) for line in data.decode().splitlines() if line.startswith("id: ")]
+            if found[-1] >= upto:
+                break
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_streams_that_begin_anywhere_see_each_record_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(seed)
+    monkeypatch.setattr(record_feed, "PAGE", draw.randrange(1, 8))
+    monkeypatch.setattr(record_feed, "KEPT", draw.randrange(1, 20))
+    monkeypatch.setattr(record_feed, "KEPT_BYTES", draw.choice([100, 10_000]))
+    feed, world = RecordFeed(), GrowingJournal()
+    starts: list[int] = []
+    streams = []
+    async with asyncio.timeout(60):
+        for _ in range(30):
+            await world.append(draw.randrange(1, 12))
+            if draw.random() < 0.7:
+                starts.append(draw.randrange(1, world.length + 2))
+                streams.append(asyncio.create_task(positions(feed, world, starts[-1], 400)))
+            for _ in range(draw.randrange(4)):
+                await asyncio.sleep(0)
+        await world.append(400 - world.length)
+        found = await asyncio.gather(*streams)
+    assert found == [list(range(start, 401)) for start in starts]
+
+
+async def test_many_streams_read_a_new_record_once() -> None:
+    feed, world = RecordFeed(), GrowingJournal()
+    await world.append(1)
+    async with asyncio.timeout(60):
+        streams = [asyncio.create_task(positions(feed, world, 1, 20)) for _ in range(50)]
+        for length in range(2, 21):
+            await world.append(1)
+            while feed._kept[-1:] == [] or feed._kept[-1].position < length:
+                await asyncio.sleep(0)
+        assert await asyncio.gather(*streams) == [list(range(1, 21))] * 50
+    assert world.reads <= 20
+
+
+async def test_a_stream_of_one_unit_shows_its_records_alone() -> None:
+    feed, world = RecordFeed(), GrowingJournal()
+    await world.append(30)
+    async with asyncio.timeout(60):
+        assert await positions(feed, world, 1, 30, "u0") == list(range(3, 31, 3))
