@@ -371,8 +371,7 @@ class World:
         success without a value); without `done` it forgets its entry, so that an equal call may run. A doubt is settled
         once: the same decision again changes nothing. Raises NotFound (no such doubt; `tool_missing`), Conflict
         (`settled`: otherwise; `known`: the ledger has an answer; `running`), InvalidValue, UsageError, Damaged,
-        Unavailable.
-        """
+        Unavailable."""
         result_json = canonical_json.encode(result).decode() if result is not None else None
         return await self.backend.run.settle_doubt(doubt_id, done, reason, result_json)
 
@@ -389,8 +388,7 @@ class World:
         call id that was given before answers with what came of that call. `connection_id`: the connection for a tool
         that needs one; only a `user` names one.
 
-        Raises InvalidValue, Conflict (`exists`: another call has this id; `revoked`), NotFound, Unavailable.
-        """
+        Raises InvalidValue, Conflict (`exists`: another call has this id; `revoked`), NotFound, Unavailable."""
         return await call_tool(self.backend, tool, arguments_json, call_id, on_frame, connection_id)
 
     async def tools_ref(self, *tools: str, provider: str | None = None, tool_choice: ToolChoice | None = None) -> Ref:
