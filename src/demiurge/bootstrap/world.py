@@ -308,18 +308,15 @@ class World:
 
     async def gc(self, keep_days: float = KEEP_DAYS, *, dry_run: bool = False) -> Garbage:
         """Removes blobs that nothing refers to and snapshots that newer ones replace, except those of the last
-        `keep_days` (at least an hour). With `dry_run` it only returns what it would remove.
-
-        Raises UsageError, Conflict (`collecting`), Damaged (and nothing was removed), Unavailable."""
+        `keep_days` (at least an hour). With `dry_run` it only returns what it would remove. Raises UsageError, Conflict
+        (`collecting`), Damaged (and nothing was removed), Unavailable."""
         return await self.backend.keep.gc(keep_days, dry_run)
 
     async def erase(self, ref: str, why: str, *, dry_run: bool = False) -> Erasure:
         """Removes the bytes of a blob and of its copies for good, and records the erasure with its reason `why`. With
         `dry_run` it only returns what it would remove. The result is not `done` while something that can't be erased
-        contains the words: `inline` names it.
-
-        Raises InvalidValue, NotFound, UsageError (`needed`: a node or code of the world), Conflict (`busy`), Damaged,
-        Divergence, Unavailable (`erase` again finishes it)."""
+        contains the words: `inline` names it. Raises InvalidValue, NotFound, UsageError (`needed`: a node or code of
+        the world), Conflict (`busy`), Damaged, Divergence, Unavailable (`erase` again finishes it)."""
         erasure = await self.backend.keep.erase(ref, why, dry_run)
         if not dry_run:
             self.sessions.forget(map(Unit.parse, erasure.sessions))
@@ -330,7 +327,6 @@ class World:
     ) -> Archiving:
         """Moves the bytes of records older than `keep_days`, or with a position below `before`, to compressed files in
         the world's folder, from which they are read as before. With `dry_run` it only returns what it would move.
-
         Raises UsageError, Conflict (`archiving`), Damaged, Unavailable: then the next call goes on."""
         return await self.backend.keep.archive(before, keep_days, dry_run)
 
