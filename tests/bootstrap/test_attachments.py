@@ -32,14 +32,14 @@ def provider() -> Iterator[Provider]:
         yield running
 
 
-def opened(folder: Path, provider: Provider, name: str = "openai-responses") -> World:
+def open_world(folder: Path, provider: Provider, name: str = "openai-responses") -> World:
     if not provider.script:
         provider.say(ANSWERS[name])
     keys = {"LLM_API_KEY": "sk-test", "OPENAI_API_KEY": "sk-test", "ANTHROPIC_API_KEY": "sk-test"}
     return World.open(folder, provider=name, model="m", base_url=provider.url, environment=keys)
 
 
-def sent(body: Any) -> list[bytes]:
+def attachments_in(body: Any) -> list[bytes]:
     """All that a request carries in base64, in order."""
     found: list[bytes] = []
 
@@ -68,22 +68,22 @@ def sent(body: Any) -> list[bytes]:
 async def test_the_bytes_arrive_now_later_and_after_a_restart(
     tmp_path: Path, provider: Provider, name: str, data: list[bytes]
 ) -> None:
-    async with opened(tmp_path / "w", provider, name) as world:
+    async with open_world(tmp_path / "w", provider, name) as world:
         assert (await world.chat().send("What is this?", attachments=data)).status == "done"
         assert (await world.chat().send("Are you sure?")).status == "done"
-    async with opened(tmp_path / "w", provider, name) as world:
+    async with open_world(tmp_path / "w", provider, name) as world:
         assert (await world.chat().send("And now?")).status == "done"
         assert (await world.replay())["ok"]
         assert world.journal.verify().ok
         async with World.open(await world.fork(tmp_path / "fork"), environment={}, perform=False) as fork:
             assert [fork.blobs.get(ref_of(part)) for part in data] == data
-    assert [sent(body) for body in provider.seen] == [data] * 3
+    assert [attachments_in(body) for body in provider.seen] == [data] * 3
 
 
 async def test_paths_go_as_well_and_the_journal_names_each_attachment_once(tmp_path: Path, provider: Provider) -> None:
     path = tmp_path / "chart.png"
     path.write_bytes(PNG)
-    async with opened(tmp_path / "w", provider) as world:
+    async with open_world(tmp_path / "w", provider) as world:
         await world.chat().send("Twice", attachments=[path, str(path)])
         [step] = [
             record for record in world.journal.read(CHAT_UNIT) if record.kind == "step" and ref_of(PNG) in record.refs
@@ -92,16 +92,16 @@ async def test_paths_go_as_well_and_the_journal_names_each_attachment_once(tmp_p
         [message, _] = await world.chat().messages()
     assert message["text"] == "Twice"
     assert message["attachments"] == [{"type": "image", "mime": "image/png", "bytes_ref": ref_of(PNG)}] * 2
-    assert [sent(body) for body in provider.seen] == [[PNG, PNG]]
+    assert [attachments_in(body) for body in provider.seen] == [[PNG, PNG]]
 
 
 async def test_a_message_as_the_seed_prints_it(tmp_path: Path, provider: Provider) -> None:
     """Seed 001: the message blob names the bytes, the event names the message blob."""
-    async with opened(tmp_path / "w", provider) as world:
+    async with open_world(tmp_path / "w", provider) as world:
         ref = await post(world, {"type": "image", "mime": "image/png", "bytes_ref": world.blobs.put(PNG)})
         assert (await world.chat().reply()).status == "done"
         assert canonical_json.parse_object(world.blobs.get(ref))["role"] == "user"
-    assert [sent(body) for body in provider.seen] == [[PNG]]
+    assert [attachments_in(body) for body in provider.seen] == [[PNG]]
 
 
 async def post(world: World, *parts: Any) -> Ref:
@@ -118,7 +118,7 @@ async def post(world: World, *parts: Any) -> Ref:
 async def test_an_attachment_that_the_provider_does_not_take_is_not_sent_and_the_chat_goes_on(
     tmp_path: Path, provider: Provider
 ) -> None:
-    async with opened(tmp_path / "w", provider, "anthropic") as world:
+    async with open_world(tmp_path / "w", provider, "anthropic") as world:
         failed = await world.chat().send("What is this?", attachments=[WAV])
         assert (failed.status, failed.error_code) == ("failed", "unsupported_attachment")
         assert "anthropic takes no sound" in failed.message
@@ -136,20 +136,20 @@ async def test_a_request_that_would_carry_too_much_is_not_sent_and_the_chat_goes
     tmp_path: Path, provider: Provider
 ) -> None:
     half = PNG.ljust(MAX_REQUEST_BYTES // 2, b"\0")
-    async with opened(tmp_path / "w", provider) as world:
+    async with open_world(tmp_path / "w", provider) as world:
         assert (await world.chat().send("One", attachments=[half])).status == "done"
         failed = await world.chat().send("Two", attachments=[half, PNG])
         assert (failed.status, failed.error_code) == ("failed", "attachments_too_large")
         assert (await world.chat().send("Three")).status == "done"
-    assert [len(sent(body)) for body in provider.seen] == [1, 1]
+    assert [len(attachments_in(body)) for body in provider.seen] == [1, 1]
 
 
 async def test_a_turn_that_fails_for_another_reason_keeps_its_attachment(tmp_path: Path, provider: Provider) -> None:
     provider.say(Provider.raw(b'{"error": {"message": "key"}}', 401, "application/json"), ANSWERS["openai-responses"])
-    async with opened(tmp_path / "w", provider) as world:
+    async with open_world(tmp_path / "w", provider) as world:
         assert (await world.chat().send("Look", attachments=[PNG])).status == "failed"
         assert (await world.chat().send("Again")).status == "done"
-    assert [sent(body) for body in provider.seen] == [[PNG], [PNG]]
+    assert [attachments_in(body) for body in provider.seen] == [[PNG], [PNG]]
 
 
 @pytest.mark.parametrize("data", [b"", b"<svg/>", PNG.ljust(MAX_PART_BYTES + 1, b"\0")], ids=["empty", "svg", "large"])
@@ -158,7 +158,7 @@ async def test_a_value_that_is_no_attachment_is_refused_before_anything_is_said(
 ) -> None:
     path = tmp_path / "picture.png"
     path.write_bytes(data)
-    async with opened(tmp_path / "w", provider) as world:
+    async with open_world(tmp_path / "w", provider) as world:
         for given in (data, path):
             with pytest.raises(InvalidValue) as refused:
                 await world.chat().send("Look", attachments=[given])
@@ -170,7 +170,7 @@ async def test_a_value_that_is_no_attachment_is_refused_before_anything_is_said(
 
 
 async def test_a_message_that_somebody_else_wrote_is_looked_at_as_well(tmp_path: Path, provider: Provider) -> None:
-    async with opened(tmp_path / "w", provider) as world:
+    async with open_world(tmp_path / "w", provider) as world:
         await post(world, {"type": "image", "mime": "image/gif", "bytes_ref": world.blobs.put(PNG)})
         [refused] = [
             record.body["value"]
@@ -186,7 +186,7 @@ async def test_a_message_that_somebody_else_wrote_is_looked_at_as_well(tmp_path:
 
 
 async def test_an_attachment_may_go_without_words(tmp_path: Path, provider: Provider) -> None:
-    async with opened(tmp_path / "w", provider) as world:
+    async with open_world(tmp_path / "w", provider) as world:
         assert (await world.chat().send("", attachments=[PNG])).status == "done"
     [*_, asked] = provider.seen[0]["input"]
     assert [part["type"] for part in asked["content"]] == ["input_image"]

@@ -37,13 +37,13 @@ def offered(provider: Provider) -> list[str]:
     return sorted(tool["name"] for tool in provider.seen[-1].get("tools", ()))
 
 
-async def everything(world: World) -> list[str]:
+async def catalog_names(world: World) -> list[str]:
     return sorted(spec["name"] for spec in (await world.info())["catalog"])
 
 
 async def test_a_chat_keeps_its_toolset_until_it_is_cleared(tmp_path: Path, provider: Provider) -> None:
     async with opened(tmp_path / "w", provider) as world:
-        chat, catalog = world.chat(), await everything(world)
+        chat, catalog = world.chat(), await catalog_names(world)
         assert len(catalog) > 3
         await chat.use_tools([CLOCK, "workspace.read"])
         for _ in range(2):
@@ -70,7 +70,7 @@ async def test_a_call_outside_of_the_chats_toolset_is_policy_denied(tmp_path: Pa
 async def test_tools_of_a_message_are_for_its_turn(tmp_path: Path, provider: Provider) -> None:
     provider.say(YES, YES, Provider.answer(Provider.call(LIST, {})), YES, YES)
     async with opened(tmp_path / "w", provider) as world:
-        chat, catalog = world.chat(), await everything(world)
+        chat, catalog = world.chat(), await catalog_names(world)
         await chat.send("One tool.", tools=[CLOCK])
         assert offered(provider) == [CLOCK]
         await chat.send("All of them.")

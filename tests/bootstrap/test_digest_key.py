@@ -12,15 +12,15 @@ from demiurge import World
 from demiurge.errors import Damaged
 
 
-def lose(key: Path) -> None:
+def delete_key(key: Path) -> None:
     key.unlink()
 
 
-def change(key: Path) -> None:
+def replace_key(key: Path) -> None:
     key.write_text("0" * 64 + "\n")
 
 
-def garble(key: Path) -> None:
+def damage_key(key: Path) -> None:
     key.write_text("no key\n")
 
 
@@ -28,7 +28,7 @@ def digests(world: World) -> list[str]:
     return [r.body["secrets"][0]["digest"] for r in world.journal.read() if r.kind == "receipt"]
 
 
-@pytest.mark.parametrize("damage", [lose, change, garble])
+@pytest.mark.parametrize("damage", [delete_key, replace_key, damage_key])
 async def test_losing_the_digest_key_stops_turns_until_the_loss_is_accepted(damage: Any, tmp_path: Path) -> None:
     key = tmp_path / "w/digest.key"
     with serving() as provider:

@@ -49,7 +49,7 @@ def files(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
 
-async def whole(folder: Path | os.PathLike[str], provider: Provider) -> int:
+async def count_sound_records(folder: Path | os.PathLike[str], provider: Provider) -> int:
     """The number of records of a world that verifies and replays."""
     async with opened(folder, provider) as world:
         found = world.journal.verify()
@@ -58,7 +58,7 @@ async def whole(folder: Path | os.PathLike[str], provider: Provider) -> int:
         return found.records
 
 
-async def made(folder: Path, provider: Provider) -> None:
+async def make_world(folder: Path, provider: Provider) -> None:
     """A chat with a call that was approved, one that waits, a workspace with a commit, a long blob."""
     ordered.clear()
     write = Provider.call("workspace__write", {"path": "a.txt", "text": "hello"}, "call_w")
@@ -82,7 +82,7 @@ async def made(folder: Path, provider: Provider) -> None:
 async def test_a_fork_of_the_present_goes_its_own_way_and_the_parent_is_as_it_was(
     tmp_path: Path, provider: Provider
 ) -> None:
-    await made(tmp_path / "w", provider)
+    await make_world(tmp_path / "w", provider)
     before = files(tmp_path / "w")
     async with opened(tmp_path / "w", provider) as world:
         fork = await world.fork(tmp_path / "f")
@@ -97,14 +97,14 @@ async def test_a_fork_of_the_present_goes_its_own_way_and_the_parent_is_as_it_wa
         provider.say(Provider.answer(Provider.text("Here.")))
         assert (await world.chat().send("Where are you?")).text == "Here."
     assert ordered == [1]
-    assert await whole(fork, provider) > fork.records
+    assert await count_sound_records(fork, provider) > fork.records
     async with opened(tmp_path / "w", provider) as world:
         [asked] = await world.approvals()
         assert asked["arguments_json"] == '{"count": 2}'
 
 
 async def test_forks_of_every_step_are_whole_and_can_be_talked_with(tmp_path: Path, provider: Provider) -> None:
-    await made(tmp_path / "w", provider)
+    await make_world(tmp_path / "w", provider)
     provider.say(Provider.answer(Provider.text("Yes.")))
     async with opened(tmp_path / "w", provider) as world:
         begins = [record.position or 0 for record in world.journal.read() if record.is_ingress]
@@ -122,7 +122,7 @@ async def test_forks_of_every_step_are_whole_and_can_be_talked_with(tmp_path: Pa
 
 
 async def test_the_state_of_a_position_is_the_state_of_its_fork(tmp_path: Path, provider: Provider) -> None:
-    await made(tmp_path / "w", provider)
+    await make_world(tmp_path / "w", provider)
     async with opened(tmp_path / "w", provider) as world:
         last = max(record.position or 0 for record in world.journal.read())
         assert await world.state(CHAT, "main", at=0) is None
@@ -137,7 +137,7 @@ async def test_the_state_of_a_position_is_the_state_of_its_fork(tmp_path: Path, 
 
 
 async def test_long_blobs_are_shared_where_the_file_system_can(tmp_path: Path, provider: Provider) -> None:
-    await made(tmp_path / "w", provider)
+    await make_world(tmp_path / "w", provider)
     async with opened(tmp_path / "w", provider) as world:
         fork = await world.fork(tmp_path / "f")
     ours = {path.name: path for path in (tmp_path / "w" / "blobs" / "sha256").glob("*/*")}
@@ -150,7 +150,7 @@ async def test_long_blobs_are_shared_where_the_file_system_can(tmp_path: Path, p
 async def test_long_blobs_are_copied_where_the_file_system_cannot_share_them(
     tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await made(tmp_path / "w", provider)
+    await make_world(tmp_path / "w", provider)
 
     def refused(*_args: object, **_options: object) -> None:
         raise OSError(18, "Invalid cross-device link")
@@ -161,7 +161,7 @@ async def test_long_blobs_are_copied_where_the_file_system_cannot_share_them(
     theirs = list((fork.folder / "blobs" / "sha256").glob("*/*"))
     assert theirs
     assert all(path.stat().st_nlink == 1 for path in theirs)
-    await whole(fork, provider)
+    await count_sound_records(fork, provider)
 
 
 async def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path, provider: Provider) -> None:
@@ -177,12 +177,12 @@ async def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path, provi
             assert raised.value.code == "exists"
         fork = await world.fork(tmp_path / "empty")
     assert (tmp_path / "full" / "mine").read_text() == "x"
-    await whole(fork, provider)
+    await count_sound_records(fork, provider)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file", "full", "w"]
 
 
 async def test_a_fork_that_fails_leaves_nothing(tmp_path: Path, provider: Provider) -> None:
-    await made(tmp_path / "w", provider)
+    await make_world(tmp_path / "w", provider)
     async with opened(tmp_path / "w", provider) as world:
         with faults.armed({"journal.before_commit": "enospc"}), pytest.raises(Unavailable):
             await world.fork(tmp_path / "f")
@@ -190,14 +190,14 @@ async def test_a_fork_that_fails_leaves_nothing(tmp_path: Path, provider: Provid
             await world.fork(tmp_path / "f", at=10**6)
         assert [path.name for path in tmp_path.iterdir()] == ["w"]
         fork = await world.fork(tmp_path / "f")
-    await whole(fork, provider)
+    await count_sound_records(fork, provider)
 
 
 async def test_a_process_that_joined_can_fork_the_world(
     tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    await made(tmp_path / "w", provider)
+    await make_world(tmp_path / "w", provider)
     child = (
         "import asyncio, sys\nfrom demiurge import World\n"
         "async def main():\n"
@@ -215,7 +215,7 @@ async def test_a_process_that_joined_can_fork_the_world(
         out, _ = await process.communicate()
     assert process.returncode == 0
     assert out.decode().split()[:2] == [str(tmp_path / "f"), "5"]
-    await whole(tmp_path / "f", provider)
+    await count_sound_records(tmp_path / "f", provider)
 
 
 POINTS = (
@@ -231,8 +231,8 @@ POINTS = (
 async def test_a_kill_while_forking_leaves_no_world_or_a_whole_one(
     point: str, tmp_path: Path, provider: Provider
 ) -> None:
-    await made(tmp_path / "w", provider)
-    before = await whole(tmp_path / "w", provider)
+    await make_world(tmp_path / "w", provider)
+    before = await count_sound_records(tmp_path / "w", provider)
     done = subprocess.run(
         [sys.executable, "-m", "demiurge.cli", "-w", str(tmp_path / "w"), "fork", str(tmp_path / "f")],
         cwd=PROJECT,
@@ -243,8 +243,8 @@ async def test_a_kill_while_forking_leaves_no_world_or_a_whole_one(
     assert done.returncode == -signal.SIGKILL
     assert (tmp_path / "f").exists() is (point == "fork.after_rename")
     if (tmp_path / "f").exists():
-        await whole(tmp_path / "f", provider)
+        await count_sound_records(tmp_path / "f", provider)
     else:
         async with opened(tmp_path / "w", provider) as world:
-            await whole(await world.fork(tmp_path / "f"), provider)
-    assert await whole(tmp_path / "w", provider) == before
+            await count_sound_records(await world.fork(tmp_path / "f"), provider)
+    assert await count_sound_records(tmp_path / "w", provider) == before

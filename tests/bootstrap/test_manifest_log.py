@@ -35,15 +35,15 @@ def opened(path: Path, policy: ToolPolicy | None = ALLOWS, **more: Any) -> World
     return World.open(path, [ring_bell], policy, environment={}, **more)
 
 
-def told(world: World) -> list[tuple[str, str, list[str] | None]]:
+def log_entries(world: World) -> list[tuple[str, str, list[str] | None]]:
     return [(entry["caller"]["actor"], entry["how"], entry["changed"]) for entry in world.manifest_log()]
 
 
-async def say(world: World, chat: str = "main") -> None:
+async def create_chat(world: World, chat: str = "main") -> None:
     await world.submit("demiurge/ChatCreated@1", {"chat_id": chat, "title": "t", "created_at_ms": 1}, None, chat)
 
 
-async def whole(world: World) -> None:
+async def assert_sound(world: World) -> None:
     assert world.journal.verify().ok
     assert (await world.replay())["ok"]
 
@@ -53,37 +53,37 @@ async def test_the_first_event_puts_the_first_manifest_in_the_log_and_reading_wr
         await world.info()
         assert world.manifest_log() == []
         assert list(world.journal.read()) == []
-        await say(world)
+        await create_chat(world)
         [entry] = world.manifest_log()
         assert entry["caller"] == {"actor": "user:ada", "tenant": "", "roles": ["user"], "transport": "python"}
         assert (entry["how"], entry["old"], entry["changed"]) == ("opened with", None, None)
         assert entry["manifest"] == (await world.info())["manifest"]
-        await say(world, "another")
+        await create_chat(world, "another")
         assert len(world.manifest_log()) == 1
-        await whole(world)
+        await assert_sound(world)
 
 
 async def test_opening_with_the_same_manifest_is_no_change_and_with_another_one_is(tmp_path: Path) -> None:
     for policy in (ALLOWS, ALLOWS, ASKS):
         async with opened(tmp_path / "w", policy) as world:
-            await say(world)
+            await create_chat(world)
     async with opened(tmp_path / "w", ASKS) as world:
-        assert told(world) == [("user", "opened with", None), ("user", "opened with", ["policy"])]
-        await whole(world)
+        assert log_entries(world) == [("user", "opened with", None), ("user", "opened with", ["policy"])]
+        await assert_sound(world)
 
 
 async def test_a_policy_that_is_set_applies_to_each_unit_at_its_next_event(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
-        await say(world)
+        await create_chat(world)
         assert (await world.call("ring_bell", '{"times": 1}')).status == "done"
         first = (await world.info())["manifest"]
         await world.acting_as(ADA).set_policy(DENIES)
         second = (await world.info())["manifest"]
         assert (await world.info())["catalog"] == []
         assert (await world.call("ring_bell", '{"times": 1}')).error_code == "policy_denied"
-        assert told(world)[-1] == ("user:ada", "policy set", ["policy"])
+        assert log_entries(world)[-1] == ("user:ada", "policy set", ["policy"])
         assert [r.body["ref"] for r in world.journal.read(MANIFESTS) if r.kind == "manifest"] == [first, second]
-        await whole(world)
+        await assert_sound(world)
 
 
 async def test_an_invalid_policy_is_not_set(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ async def test_an_invalid_policy_is_not_set(tmp_path: Path) -> None:
 
 async def test_the_same_policy_again_is_no_change(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
-        await say(world)
+        await create_chat(world)
         await world.set_policy(ALLOWS)
         assert len(world.manifest_log()) == 1
 
@@ -103,19 +103,19 @@ async def test_the_same_policy_again_is_no_change(tmp_path: Path) -> None:
 async def test_a_policy_set_before_the_first_event_is_the_first_of_the_log(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
         await world.set_policy(ASKS)
-        assert told(world) == [("user", "policy set", None)]
+        assert log_entries(world) == [("user", "policy set", None)]
         assert ToolPolicy.from_json(world.manifest()["tool_policy"]) == ASKS
 
 
 async def test_a_manifest_that_is_set_is_kept_by_the_world(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
-        await say(world)
+        await create_chat(world)
         folder = own_folder(tmp_path / "own", world.manifest())
         await world.set_manifest(folder)
-        assert told(world)[-1] == ("user", "manifest set", ["definitions"])
+        assert log_entries(world)[-1] == ("user", "manifest set", ["definitions"])
         own, ref = (await world.info())["own_manifest"], (await world.info())["manifest"]
-        await say(world, "another")
-        await whole(world)
+        await create_chat(world, "another")
+        await assert_sound(world)
     environment = {"HOME": str(tmp_path)}
     async with World.open(tmp_path / "w", [ring_bell], ALLOWS, environment=environment) as world:
         assert (await world.info())["own_manifest"] == own
@@ -134,7 +134,7 @@ def own_folder(folder: Path, node: Any) -> Path:
 
 async def test_only_a_user_changes_the_manifest_and_any_reader_sees_the_log(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
-        await say(world)
+        await create_chat(world)
         folder = own_folder(tmp_path / "own", world.manifest())
         for role in ("viewer", "agent", "approver", "chief"):
             other = world.acting_as(Caller("someone", roles=(role,)))
@@ -147,7 +147,7 @@ async def test_only_a_user_changes_the_manifest_and_any_reader_sees_the_log(tmp_
 
 async def test_the_log_outlives_garbage_collection_and_goes_along_to_a_fork(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
-        await say(world)
+        await create_chat(world)
         await world.set_policy(ASKS)
         await world.set_policy(DENIES)
         before = world.manifest_log()
@@ -155,21 +155,21 @@ async def test_the_log_outlives_garbage_collection_and_goes_along_to_a_fork(tmp_
     collect(store, now_s=SystemClock().now_ns() // 10**9 + 10**6, keep_s=0)
     store.close()
     async with opened(tmp_path / "w", DENIES) as world:
-        await say(world, "another")
+        await create_chat(world, "another")
         assert world.manifest_log() == before
         assert [entry["changed"] for entry in before] == [None, ["policy"], ["policy"]]
-        await whole(world)
+        await assert_sound(world)
         fork = await world.fork(tmp_path / "f")
     async with opened(fork.folder, ALLOWS) as world:
         assert world.manifest_log() == before
-        await say(world, "of the fork")
+        await create_chat(world, "of the fork")
         assert [entry["how"] for entry in world.manifest_log()] == [*(e["how"] for e in before), "opened with"]
-        await whole(world)
+        await assert_sound(world)
 
 
 async def test_a_world_whose_old_log_is_archived_elsewhere_goes_on_and_takes_changes(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
-        await say(world)
+        await create_chat(world)
         await world.set_policy(ASKS)
         log = world.manifest_log()
         done = await world.archive(before=world.journal.verify().records + 1)
@@ -179,7 +179,7 @@ async def test_a_world_whose_old_log_is_archived_elsewhere_goes_on_and_takes_cha
         file.rename(tmp_path / file.name)
     for policy in (ASKS, ALLOWS):
         async with opened(tmp_path / "w", policy) as world:
-            await say(world, f"after {len(policy.require_approval_for_tools)}")
+            await create_chat(world, f"after {len(policy.require_approval_for_tools)}")
             if policy == ASKS:
                 with pytest.raises(Unavailable, match="archived"):
                     world.manifest_log()
@@ -189,27 +189,27 @@ async def test_a_world_whose_old_log_is_archived_elsewhere_goes_on_and_takes_cha
         *former, last = world.manifest_log()
         assert former == log
         assert (last["how"], last["old"]) == ("opened with", log[-1]["manifest"])
-        await whole(world)
+        await assert_sound(world)
 
 
 async def test_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
-        await say(world)
+        await create_chat(world)
         for number in range(12):
             await world.set_policy(ASKS if number % 2 else DENIES)
         log = world.manifest_log()
         assert len(log) == 13
         assert [entry["old"] for entry in log[1:]] == [entry["manifest"] for entry in log[:-1]]
     async with opened(tmp_path / "w", ASKS) as world:
-        await say(world, "another")
+        await create_chat(world, "another")
         assert len(world.manifest_log()) == 13
-        await whole(world)
+        await assert_sound(world)
 
 
 @pytest.mark.parametrize("point", ["journal.before_commit", "blob.before_fsync"])
 async def test_a_change_that_the_disk_refuses_changes_nothing(tmp_path: Path, point: str) -> None:
     async with opened(tmp_path / "w") as world:
-        await say(world)
+        await create_chat(world)
         before, folder = world.manifest(), own_folder(tmp_path / "own", world.manifest())
         with faults.armed({point: "enospc"}):
             with pytest.raises(Unavailable):
@@ -222,7 +222,7 @@ async def test_a_change_that_the_disk_refuses_changes_nothing(tmp_path: Path, po
         await world.set_policy(ASKS)
         await world.set_manifest(folder)
         assert [entry["how"] for entry in world.manifest_log()] == ["opened with", "policy set", "manifest set"]
-        await whole(world)
+        await assert_sound(world)
 
 
 # -- calls that wait for a person --------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ async def test_a_call_that_waits_is_not_run_if_the_new_policy_denies_it(tmp_path
         await world.set_policy(DENIES)
         await world.decide(asked, approve=True)
         assert await receipts(world) == ["policy_denied"]
-        await whole(world)
+        await assert_sound(world)
 
 
 async def test_a_call_that_waits_still_waits_if_the_new_policy_would_not_ask(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ async def test_a_call_that_waits_still_waits_if_the_new_policy_would_not_ask(tmp
         assert [each["id"] for each in await world.approvals()] == [asked]
         await world.decide(asked, approve=True)
         assert await receipts(world) == [None]
-        await whole(world)
+        await assert_sound(world)
 
 
 async def test_an_approval_counts_for_nothing_if_the_new_policy_asks_others(tmp_path: Path) -> None:
@@ -274,4 +274,4 @@ async def test_an_approval_counts_for_nothing_if_the_new_policy_asks_others(tmp_
             await world.acting_as(Caller("bob", roles=("approver",))).decide(asked, approve=True)
         await world.acting_as(Caller("ann", roles=("approver", "chief"))).decide(asked, approve=True)
         assert await receipts(world) == ["approval_expired", None]
-        await whole(world)
+        await assert_sound(world)

@@ -67,11 +67,11 @@ def joining(folder: Path, *named: Any) -> World:
     return World.open(folder, *named, environment={"HOME": str(folder.parent)})
 
 
-async def say(world: World, key: str) -> None:
+async def create_chat(world: World, key: str) -> None:
     await world.submit("demiurge/ChatCreated@1", {"chat_id": key, "title": "t", "created_at_ms": 1}, None, key)
 
 
-async def whole(world: World) -> None:
+async def assert_sound(world: World) -> None:
     assert (await asyncio.to_thread(world.journal.verify)).ok
     assert (await world.replay())["ok"]
 
@@ -92,7 +92,7 @@ async def test_a_joined_process_sets_the_policy_and_everybody_follows(tmp_path: 
             entry = third.manifest_log()[-1]
             assert (entry["caller"]["actor"], entry["how"]) == ("user:ada", "policy set")
             assert (entry["manifest"], entry["old"]) == (after["manifest"], before["manifest"])
-            await whole(third)
+            await assert_sound(third)
 
 
 async def test_a_joined_process_sets_definitions_for_which_the_owner_has_the_code(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ async def test_a_joined_process_sets_definitions_for_which_the_owner_has_the_cod
             assert info["adopted"]
             assert info["manifest"] == owner.seen()["manifest"]
             assert any(each["name"] == "ex/Note@1" for each in joined.manifest()["definitions"])
-            await say(joined, "another")
-            await whole(joined)
+            await create_chat(joined, "another")
+            await assert_sound(joined)
         owner.leave()
     async with opened(folder) as world:
         assert (await world.info())["manifest"] == info["manifest"]
@@ -160,14 +160,14 @@ async def test_a_successor_takes_over_with_the_policy_in_force(tmp_path: Path) -
             assert [entry["how"] for entry in joined.manifest_log()] == ["opened with", "policy set"]
             await joined.set_policy(ALLOWS)
             assert (await joined.call("ring_bell", '{"times": 1}')).status == "done"
-            await whole(joined)
+            await assert_sound(joined)
 
 
 async def test_a_process_that_lacks_the_code_looks_on_until_another_one_has_it(tmp_path: Path) -> None:
     folder = tmp_path / "w"
     with owning(folder) as owner:
         joined = joining(folder)
-        await say(joined, "before")
+        await create_chat(joined, "before")
         log = joined.manifest_log()
         owner.leave()
     try:
@@ -176,23 +176,23 @@ async def test_a_process_that_lacks_the_code_looks_on_until_another_one_has_it(t
         assert "it lacks the tool ring_bell" in (joined.read_only or "")
         assert not joined.owned
         with pytest.raises(Conflict, match="only looks on") as refused:
-            await say(joined, "after")
+            await create_chat(joined, "after")
         assert refused.value.code == "no_code"
         with owning(folder):
-            await say(joined, "after")
+            await create_chat(joined, "after")
             assert joined.read_only is None
             assert not joined.owned
     finally:
         await joined.close()
     async with opened(folder) as world:
         assert [entry["how"] for entry in world.manifest_log()] == ["opened with"]
-        await whole(world)
+        await assert_sound(world)
 
 
 # -- kill -9 ----------------------------------------------------------------------------------------------------------
 
 
-def nobody() -> Backend:
+def refuse_to_take_over() -> Backend:
     raise Conflict("Nobody takes over.", code="gone")
 
 
@@ -209,7 +209,7 @@ async def test_a_process_killed_while_it_takes_definitions_leaves_the_old_or_the
     folder = tmp_path / "w"
     with owning(folder, f"{point}=kill") as owner:
         before = owner.seen()["manifest"]
-        remote = Remote(OwnerConnection(socket_path(folder), nobody))
+        remote = Remote(OwnerConnection(socket_path(folder), refuse_to_take_over))
         given = read_definitions(own_folder(tmp_path / "own", cbor.decode(remote.read.manifest())))
         with pytest.raises(Conflict, match="Nobody takes over"):
             await remote.keep.replace_manifest(ManifestChange(MANIFEST_SET, given))
@@ -219,11 +219,11 @@ async def test_a_process_killed_while_it_takes_definitions_leaves_the_old_or_the
         info = await world.info()
         assert info["adopted"]
         assert (info["manifest"] == before) == (whose == "before")
-        await say(world, "another")
+        await create_chat(world, "another")
         entries = world.manifest_log()
         assert entries[-1]["manifest"] == info["manifest"]
         assert len(entries) == (1 if whose == "before" else 2)
-        await whole(world)
+        await assert_sound(world)
 
 
 @pytest.mark.parametrize("point", ["manifest.stored", "journal.before_commit", "journal.after_commit"])
@@ -238,7 +238,7 @@ async def test_a_policy_that_was_asked_of_a_killed_process_is_asked_of_its_succe
             assert joined.owned
             assert [entry["how"] for entry in joined.manifest_log()] == ["opened with", "policy set"]
             assert (await joined.call("ring_bell", '{"times": 1}')).status == "awaiting_approval"
-            await whole(joined)
+            await assert_sound(joined)
 
 
 async def test_a_process_that_followed_a_policy_joins_the_next_owner_under_it(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ class Told:
 
 
 @asynccontextmanager
-async def told(folder: Path, provider: Provider, **settings: Any) -> AsyncIterator[Told]:
+async def watched_world(folder: Path, provider: Provider, **settings: Any) -> AsyncIterator[Told]:
     environment = {"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url}
     async with World.open(folder, TOOLS, POLICY, environment=environment, **settings) as world:
         found = Told(world)
@@ -164,7 +164,7 @@ async def test_a_refused_call_leaves_what_every_call_leaves(
     tmp_path: Path, provider: Provider, name: str, arguments: str, code: str
 ) -> None:
     provider.say(proposes(("c1", name, arguments), ("c2", "math_add", GOOD)), Provider.answer(Provider.text("So.")))
-    async with told(tmp_path / "w", provider) as found:
+    async with watched_world(tmp_path / "w", provider) as found:
         reply = await found.world.chat().send("Go.")
         assert (reply.status, [call.error_code for call in reply.tool_calls]) == ("done", [code, None])
         await leaves_everything(found, {"c1": code, "c2": None})
@@ -185,7 +185,7 @@ async def test_every_call_of_the_largest_answer_leaves_what_every_call_leaves(
 ) -> None:
     calls = [(f"c{n}", "math_add" if n % 2 else "nope", f'{{"a": {n}, "b": 0}}') for n in range(MAX_CALLS)]
     provider.say(proposes(*calls), Provider.answer(Provider.text("So.")))
-    async with told(tmp_path / "w", provider) as found:
+    async with watched_world(tmp_path / "w", provider) as found:
         reply = await found.world.chat().send("Go.")
         assert (reply.status, [call.id for call in reply.tool_calls]) == ("done", [call_id for call_id, _, _ in calls])
         codes = {call_id: None if name == "math_add" else "policy_denied" for call_id, name, _ in calls}
@@ -195,7 +195,7 @@ async def test_every_call_of_the_largest_answer_leaves_what_every_call_leaves(
 
 async def test_an_answer_with_more_calls_than_any_may_have_is_not_taken(tmp_path: Path, provider: Provider) -> None:
     provider.say(proposes(*((f"c{n}", "math_add", GOOD) for n in range(MAX_CALLS + 1))))
-    async with told(tmp_path / "w", provider) as found:
+    async with watched_world(tmp_path / "w", provider) as found:
         reply = await found.world.chat().send("Go.")
         assert (reply.status, reply.error_code, RAN) == ("failed", "bad_response", [])
         assert f"more than {MAX_CALLS} tool calls" in reply.message
@@ -204,7 +204,7 @@ async def test_an_answer_with_more_calls_than_any_may_have_is_not_taken(tmp_path
 async def test_a_repeated_call_leaves_what_every_call_leaves(tmp_path: Path, provider: Provider) -> None:
     again = proposes(("c1", "math_add", GOOD), ("c2", "math_add", '{"b":2,"a":1}'))
     provider.say(again, Provider.answer(Provider.text("So.")))
-    async with told(tmp_path / "w", provider) as found:
+    async with watched_world(tmp_path / "w", provider) as found:
         await found.world.chat().send("Go.")
         await leaves_everything(found, {"c1": None, "c2": "repeated_call"})
         assert RAN == [(1, 2)]
@@ -217,7 +217,7 @@ async def test_a_repeated_call_leaves_what_every_call_leaves(tmp_path: Path, pro
 async def test_calls_of_too_many_rounds_leave_what_every_call_leaves(tmp_path: Path, provider: Provider) -> None:
     rounds = [proposes((f"c{n}", "math_add", f'{{"a": {n}, "b": 0}}')) for n in range(9)]
     provider.say(*rounds, Provider.answer(Provider.text("So.")))
-    async with told(tmp_path / "w", provider) as found:
+    async with watched_world(tmp_path / "w", provider) as found:
         assert (await found.world.chat().send("Go.")).status == "done"
         await leaves_everything(found, {f"c{n}": None for n in range(8)} | {"c8": "rounds_exceeded"})
     assert len(RAN) == 8
@@ -225,7 +225,7 @@ async def test_calls_of_too_many_rounds_leave_what_every_call_leaves(tmp_path: P
 
 async def test_a_call_that_a_person_rejects_leaves_what_every_call_leaves(tmp_path: Path, provider: Provider) -> None:
     provider.say(proposes(("c1", "math_save", '{"a": 1}')), Provider.answer(Provider.text("So.")))
-    async with told(tmp_path / "w", provider) as found:
+    async with watched_world(tmp_path / "w", provider) as found:
         assert (await found.world.chat().send("Go.")).status == "awaiting_approval"
         [asked] = await found.world.approvals()
         await found.world.decide(asked["id"], approve=False, reason="Not today.")
@@ -247,12 +247,12 @@ async def test_a_call_that_a_person_rejects_leaves_what_every_call_leaves(tmp_pa
 async def test_a_refused_call_is_answered_by_whoever_opens_the_world_next(tmp_path: Path, provider: Provider) -> None:
     """A process that ends between a rejection and its answer leaves a refused call, which still never runs."""
     provider.say(proposes(("c1", "math_save", '{"a": 1}')), Provider.answer(Provider.text("So.")))
-    async with told(tmp_path / "w", provider) as found:
+    async with watched_world(tmp_path / "w", provider) as found:
         assert (await found.world.chat().send("Go.")).status == "awaiting_approval"
-    async with told(tmp_path / "w", provider, perform=False) as found:
+    async with watched_world(tmp_path / "w", provider, perform=False) as found:
         [asked] = await found.world.approvals()
         await found.world.decide(asked["id"], approve=False, reason="Not today.")
-    async with told(tmp_path / "w", provider) as found:
+    async with watched_world(tmp_path / "w", provider) as found:
         assert await found.world.approvals() == []
         await found.world.chat().resume()
         assert (await found.world.chat().reply()).status == "done"
@@ -261,7 +261,7 @@ async def test_a_refused_call_is_answered_by_whoever_opens_the_world_next(tmp_pa
 
 
 async def test_a_person_s_own_call_that_is_refused_leaves_the_same(tmp_path: Path, provider: Provider) -> None:
-    async with told(tmp_path / "w", provider) as found:
+    async with watched_world(tmp_path / "w", provider) as found:
         answered = await found.world.call("nope", "{}", call_id="mine")
         assert (answered.ok, answered.error_code) == (False, "policy_denied")
         assert answered.content == await library("nope", "{}")
@@ -273,7 +273,7 @@ async def test_a_person_s_own_call_that_is_refused_leaves_the_same(tmp_path: Pat
 async def test_calls_that_are_stopped_leave_what_every_call_leaves(tmp_path: Path, provider: Provider) -> None:
     """One that runs and one that waits for its turn."""
     provider.say(proposes(("c1", "math_wait", "{}"), ("c2", "math_add", GOOD)))
-    async with told(tmp_path / "w", provider) as found:
+    async with watched_world(tmp_path / "w", provider) as found:
         sending = asyncio.create_task(found.world.chat().send("Go."))
         async with asyncio.timeout(20):
             while "c1" not in found.watched():

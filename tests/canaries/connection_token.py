@@ -148,7 +148,7 @@ def auth_of(context: ToolContext) -> AuthCapability:
     return auth
 
 
-def done(message: str = "done", value: Any = None) -> ToolResult[Any]:
+def tool_result(message: str = "done", value: Any = None) -> ToolResult[Any]:
     return ToolResult(message, value)
 
 
@@ -161,26 +161,26 @@ def raises_it_on_purpose(params: None, *, context: ToolContext) -> ToolResult[An
 
 
 def returns_it(params: None, *, context: ToolContext) -> ToolResult[Any]:
-    return done("ok", {"headers": auth_of(context).get_auth_headers()})
+    return tool_result("ok", {"headers": auth_of(context).get_auth_headers()})
 
 
 def says_it(params: None, *, context: ToolContext) -> ToolResult[Any]:
-    return done(f"used {auth_of(context).get_access_token()}")
+    return tool_result(f"used {auth_of(context).get_access_token()}")
 
 
 def returns_the_capability(params: None, *, context: ToolContext) -> ToolResult[Any]:
-    return done("ok", {"auth": auth_of(context)})
+    return tool_result("ok", {"auth": auth_of(context)})
 
 
 def returns_the_context(params: None, *, context: ToolContext) -> ToolResult[Any]:
-    return done("ok", context)
+    return tool_result("ok", context)
 
 
 def shows_the_capability(params: None, *, context: ToolContext) -> ToolResult[Any]:
     auth = auth_of(context)
     logging.getLogger("app").warning("%s %r", auth, auth, extra={"auth": auth, "context": context})
     print(auth, repr(context), context.resources)
-    return done(f"{auth} {auth!r} {json.dumps({'auth': auth}, default=repr)}", {"repr": repr(context)})
+    return tool_result(f"{auth} {auth!r} {json.dumps({'auth': auth}, default=repr)}", {"repr": repr(context)})
 
 
 def copies_the_capability(params: None, *, context: ToolContext) -> ToolResult[Any]:
@@ -193,7 +193,7 @@ def copies_the_capability(params: None, *, context: ToolContext) -> ToolResult[A
         pickle.dumps(context)
     with pytest.raises(TypeError):
         copy.deepcopy(context)
-    return done()
+    return tool_result()
 
 
 def leaves_with_it(params: None, *, context: ToolContext) -> ToolResult[Any]:

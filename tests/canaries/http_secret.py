@@ -30,21 +30,21 @@ def all_spellings() -> str:
     return "\n".join(text for value in VALUES.values() for text in spellings_of(value).values())
 
 
-async def echo(_asked: SeenRequest, writer: Any) -> None:
+async def answer_with_secrets(_asked: SeenRequest, writer: Any) -> None:
     headers = {f"x_echo_{n}": text for n, text in enumerate(all_spellings().splitlines())}
     writer.write(http_response(200, all_spellings().encode(), **headers))
 
 
-async def moved(_asked: SeenRequest, writer: Any) -> None:
+async def redirect_with_secrets(_asked: SeenRequest, writer: Any) -> None:
     url = spellings_of(VALUES["vault"])["url"]
     writer.write(http_response(302, b"", location=f"/echo?token={url}&again={VALUES['file'].replace('%', '')}{url}"))
 
 
-async def breaks(_asked: SeenRequest, writer: Any) -> None:
+async def break_off(_asked: SeenRequest, writer: Any) -> None:
     writer.write(b"HTTP/1.1 200 " + all_spellings().encode()[:50] + b"\r\nx: " + VALUES["env"].encode() + b"\r\nbroken")
 
 
-async def long(_asked: SeenRequest, writer: Any) -> None:
+async def answer_at_length(_asked: SeenRequest, writer: Any) -> None:
     writer.write(http_response(200, (all_spellings() + "." * 30_000).encode()))
 
 
@@ -77,7 +77,9 @@ async def run_journey(tmp_path: Path, point: str) -> Traces:
     vault = open_vault(environment)
     assert vault is not None
     vault.put("web/vault", 1, Secret(VALUES["vault"]), SystemEntropy())
-    answers: dict[str, Any] = dict(zip(PATHS, (echo, moved, breaks, long), strict=True))
+    answers: dict[str, Any] = dict(
+        zip(PATHS, (answer_with_secrets, redirect_with_secrets, break_off, answer_at_length), strict=True)
+    )
     async with serving_site(answers) as there:
         ends = [
             await run(folder, there.port, environment, fault) for fault in (f"{point}=kill@2", f"{point}=kill@2", "")

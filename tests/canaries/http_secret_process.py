@@ -33,7 +33,7 @@ def rules(file: str) -> Manifest:
     return asking_manifest({"http.out": grant}, declared)
 
 
-def named(name: str) -> dict[str, Any]:
+def secret_name(name: str) -> dict[str, Any]:
     return {"$tag": "secret", "$value": {"alias": f"web/{name}", "version": 1}}
 
 
@@ -43,7 +43,7 @@ async def main(folder: Path, port: int, file: str) -> None:
     host = Host(store, rules(file), [HttpRequests(open_secrets(os.environ, folder), clock)], clock=clock)
     await host.start()
     await host.settle()
-    headers = {"authorization": named("env"), "x-file": named("file"), "x-vault": named("vault")}
+    headers = {"authorization": secret_name("env"), "x-file": secret_name("file"), "x-vault": secret_name("vault")}
     for path in PATHS:
         params = {"method": "GET", "url": f"http://127.0.0.1:{port}{path}", "headers": headers, "max_redirects": 2}
         value = poke_event(json.dumps({"kind": "http.request", "params": params}))

@@ -55,7 +55,7 @@ asyncio.run(main())
 
 
 @contextmanager
-def parrot() -> Iterator[Any]:
+def serving_echo() -> Iterator[Any]:
     """Serves answers that say again what was asked. Yields the server; `heard` has the headers of each request."""
     heard: list[dict[str, str]] = []
 
@@ -187,7 +187,7 @@ def check_versions(values: Mapping[tuple[str, int], str], heard: Sequence[Mappin
 
 def run_journey(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
     """Renews a service's key in processes that are killed, as a guest of another process, and by a tool."""
-    with parrot() as service:
+    with serving_echo() as service:
         life = Life(process, service, world)
         write_manifest(tmp_path / "keys")
         life.run("init", "--manifest", "keys", "--tools", "keys_code")

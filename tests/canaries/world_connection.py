@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.canaries.search import Traces, bytes_below
-from tests.canaries.vault_value import GIVEN, Life, parrot
+from tests.canaries.vault_value import GIVEN, Life, serving_echo
 
 TOKEN = "canary/token+0123456789=%"
 CODE = """
@@ -55,7 +55,7 @@ def run_journey(process: Any, provider: Any, world: Path, tmp_path: Path) -> Tra
     (tmp_path / "issue_desk.py").write_text(CODE)
     (tmp_path / "policy.toml").write_text('allowed_tools = ["close_issue"]\n')
     options = ("--tools", "issue_desk", "--policy", str(tmp_path / "policy.toml"))
-    with parrot() as service:
+    with serving_echo() as service:
         life = Life(process, service, world)
         life.run("init")
         words = ("connections", "add", "tracker", "--chat", "main", "--json")

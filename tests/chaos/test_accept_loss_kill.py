@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.chaos.killed_world import accept_losses
-from tests.chaos.test_damaged_files import REFUSED, ROOT, Killed, is_refusal, tell
+from tests.chaos.test_damaged_files import REFUSED, ROOT, Killed, answers_after_damage, is_refusal
 
 from demiurge import faults
 
@@ -51,7 +51,7 @@ class Worlds:
             (place / "peace").mkdir()
             folder = self.damaged(what, place / "peace")
             asyncio.run(accept_losses(folder))
-            self._told[what] = tell(folder)
+            self._told[what] = answers_after_damage(folder)
         return self._told[what]
 
 
@@ -75,7 +75,7 @@ def test_a_kill_while_a_loss_is_accepted_leaves_it_to_be_accepted_again(
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    between = tell(folder)
+    between = answers_after_damage(folder)
     assert is_refusal(between) or between == worlds.told(what, tmp_path), between
     asyncio.run(accept_losses(folder))
-    assert tell(folder) == worlds.told(what, tmp_path)
+    assert answers_after_damage(folder) == worlds.told(what, tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.chaos.killed_agent import open_world, script
 from tests.chaos.outside_observer import Outside
-from tests.chaos.test_full_disk import settled
+from tests.chaos.test_full_disk import approve_all
 
 from demiurge.bootstrap import World
 from demiurge.errors import Damaged, DemiurgeError
@@ -39,7 +39,7 @@ async def make(folder: Path, outside: Outside, *, finish: bool = True) -> None:
             chat = world.chat(name)
             reply = await chat.send(script(0, name, 1))
             if finish or name == "ben":
-                reply = await settled(chat, reply)
+                reply = await approve_all(chat, reply)
                 assert reply.status == "done"
 
 
@@ -60,7 +60,7 @@ async def blob(folder: Path, outside: Outside, wanted: Callable[[Record, bytes],
 
 async def ben_goes_on(world: World) -> None:
     chat = world.chat("ben")
-    assert (await settled(chat, await chat.send(script(0, "ben", 2)))).status == "done"
+    assert (await approve_all(chat, await chat.send(script(0, "ben", 2)))).status == "done"
 
 
 @pytest.mark.parametrize("finish", [True, False])

@@ -56,7 +56,7 @@ def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Killed(tmp_path_factory.mktemp("killed"), request.param)
 
 
-def tell(folder: Path) -> list[str]:
+def answers_after_damage(folder: Path) -> list[str]:
     """What a later process is told, which runs no effect twice."""
     book = Book(folder.with_name("book"))
     said = asyncio.run(ask_for_every_call(folder, book))
@@ -90,7 +90,7 @@ def execute(file: Path, *statements: str) -> None:
 
 
 def test_without_damage_all_calls_are_answered(killed: Killed, tmp_path: Path) -> None:
-    said = tell(killed.copy(tmp_path / "w"))
+    said = answers_after_damage(killed.copy(tmp_path / "w"))
     assert said == ["ok"] * (len(said) - 1) + ["unknown_outcome" if killed.how == "within" else "ok"]
 
 
@@ -113,7 +113,7 @@ def answers_or_refuses(killed: Killed, place: Path, damages: Iterator[Damage], n
     for number, damage in enumerate(damages):
         folder = killed.copy(place / str(number))
         damage(folder)
-        said = tell(folder)
+        said = answers_after_damage(folder)
         if not set(said) <= DONE:
             assert is_refusal(said, name), said
             refused += 1
@@ -224,10 +224,10 @@ def test_a_world_with_lost_files_refuses_calls_until_the_loss_is_accepted(
     shutil.copytree(killed.older, tmp_path / "older")
     folder = killed.copy(tmp_path / "w")
     damage(folder)
-    said = tell(folder)
+    said = answers_after_damage(folder)
     assert is_refusal(said, name), said
     assert "ok" not in said[1:]
-    assert tell(folder) == said, "looking changes nothing"
+    assert answers_after_damage(folder) == said, "looking changes nothing"
     if ACCEPT not in " ".join(said):
         return
     offered = tools(Book(folder.with_name("book")))
@@ -250,7 +250,7 @@ def test_a_world_with_lost_files_refuses_calls_until_the_loss_is_accepted(
     assert again == "ok"
     assert Book(folder.with_name("book")).orders()["new"] == 1
     if "journal" not in what:  # else the calls themselves are forgotten, and that is what was accepted
-        told = tell(folder)
+        told = answers_after_damage(folder)
         assert set(told) <= DONE
         assert "unknown_outcome" in told or what != "ledger deleted"
 
@@ -273,4 +273,4 @@ HARMLESS: dict[str, Damage] = {
 def test_a_world_runs_on_if_the_lost_data_is_also_in_another_file(what: str, killed: Killed, tmp_path: Path) -> None:
     folder = killed.copy(tmp_path / "w")
     HARMLESS[what](folder)
-    assert set(tell(folder)) <= DONE
+    assert set(answers_after_damage(folder)) <= DONE

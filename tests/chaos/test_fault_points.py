@@ -41,7 +41,7 @@ FULL = ((1, 1), (2, 1), (3, 1), (3, 2, 1), (5, 3), (8, 2), (13, 1), (21,))
 """Hits at which the processes that work on a world, one after the other, are killed."""
 
 
-def torment(point: str, hits: tuple[int, ...], nursery: Nursery, outside: Outside, folder: Path) -> int:
+def kill_at_hits(point: str, hits: tuple[int, ...], nursery: Nursery, outside: Outside, folder: Path) -> int:
     """How many of the kills took place; after them the world is finished in peace."""
     outside.seen.clear()
     ledger = Ledger(folder, outside, 0)
@@ -63,7 +63,7 @@ def test_a_kill_at_a_fault_point_loses_and_doubles_nothing(
     point: str, nursery: Nursery, outside: Outside, tmp_path: Path
 ) -> None:
     outside.pause_s = 0.0
-    assert sum(torment(point, hits, nursery, outside, tmp_path / str(hits)) for hits in QUICK)
+    assert sum(kill_at_hits(point, hits, nursery, outside, tmp_path / str(hits)) for hits in QUICK)
 
 
 @pytest.mark.full
@@ -73,4 +73,4 @@ def test_kills_at_any_hit_of_a_fault_point_lose_and_double_nothing(
     point: str, nursery: Nursery, outside: Outside, tmp_path: Path
 ) -> None:
     outside.pause_s = 0.0
-    assert sum(torment(point, hits, nursery, outside, tmp_path / str(hits)) for hits in FULL)
+    assert sum(kill_at_hits(point, hits, nursery, outside, tmp_path / str(hits)) for hits in FULL)

@@ -42,9 +42,9 @@ async def until_refused(chat: Chat, turns: int) -> str | None:
     try:
         if said:
             await chat.resume()
-            await settled(chat, await chat.reply())
+            await approve_all(chat, await chat.reply())
         for turn in range(said + 1, turns + 1):
-            reply = await settled(chat, await chat.send(script(0, chat.id, turn)))
+            reply = await approve_all(chat, await chat.send(script(0, chat.id, turn)))
             if reply.error_code == "disk_full":
                 return reply.message
     except Unavailable as error:
@@ -52,7 +52,7 @@ async def until_refused(chat: Chat, turns: int) -> str | None:
     return None
 
 
-async def settled(chat: Chat, reply: Reply) -> Reply:
+async def approve_all(chat: Chat, reply: Reply) -> Reply:
     while reply.status == "awaiting_approval":
         assert reply.approvals
         for approval in reply.approvals:

@@ -71,7 +71,7 @@ def measure(nursery: Nursery, outside: Outside, folder: Path) -> tuple[float, fl
     return opened - started, median(turns)
 
 
-def torment(nursery: Nursery, folder: Path, seed: int, kills: int) -> Figures:
+def kill_many_times(nursery: Nursery, folder: Path, seed: int, kills: int) -> Figures:
     """A world whose processes are killed `kills` times, then left in peace to finish."""
     outside = Outside(seed)
     try:
@@ -104,7 +104,7 @@ def run(nursery: Nursery, folder: Path, kills: int) -> Figures:
     seed = 0
     while total.kills < kills:
         seed += 1
-        total.add(torment(nursery, folder / str(seed), seed, min(KILLS_PER_WORLD, kills - total.kills)))
+        total.add(kill_many_times(nursery, folder / str(seed), seed, min(KILLS_PER_WORLD, kills - total.kills)))
     report = os.environ.get("DEMIURGE_CHAOS_REPORT")
     if report:
         Path(report).write_text(json.dumps(vars(total)))

@@ -33,7 +33,7 @@ def without_privilege() -> Iterator[None]:
         os.seteuid(0)
 
 
-async def made(folder: Path, outside: Outside) -> Path:
+async def make_world(folder: Path, outside: Outside) -> Path:
     async with open_world(folder, outside.url) as world:
         await world.chat("anna").create()
     return folder
@@ -55,7 +55,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_a_world_in_a_folder_that_is_read_only(outside: Outside, place: Path) -> None:
-    folder = await made(place / "world", outside)
+    folder = await make_world(place / "world", outside)
     before = content(folder)
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
@@ -80,7 +80,7 @@ async def test_a_new_world_in_a_folder_that_is_read_only(outside: Outside, place
 
 async def test_a_world_in_a_folder_that_may_not_be_entered(outside: Outside, place: Path) -> None:
     (place / "shut").mkdir()
-    folder = await made(place / "shut" / "world", outside)
+    folder = await make_world(place / "shut" / "world", outside)
     (place / "shut").chmod(0o000)
     for name in ("world", "other"):
         with without_privilege(), pytest.raises(Unavailable, match="can't be written to"):

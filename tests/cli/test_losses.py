@@ -33,7 +33,7 @@ def kept(demiurge: Any, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert demiurge("tools", "call", "ring", "{}", "--json").document["error"]["code"] == "approval_required"
 
 
-def lose(world: Path) -> None:
+def delete_mark(world: Path) -> None:
     (world / MARK).unlink()
 
 
@@ -41,7 +41,7 @@ def change(world: Path) -> None:
     (world / MARK).write_text("0" * 64 + "\n")
 
 
-def garble(world: Path) -> None:
+def damage_mark(world: Path) -> None:
     (world / MARK).write_text("no key\n")
 
 
@@ -50,7 +50,7 @@ def test_the_hints_name_the_world_that_was_named(
 ) -> None:
     monkeypatch.delenv("DEMIURGE_WORLD")
     place = world.relative_to(tmp_path).as_posix()
-    lose(world)
+    delete_mark(world)
     accept = f"demiurge -w {place} losses accept --reason TEXT"
     for done in (demiurge("-w", place, "tools", "call", "ring", "{}"), demiurge("losses", "ls", "-w", place)):
         assert (done.status, accept in done.err) == (1, True)
@@ -63,7 +63,7 @@ def test_the_hints_name_the_world_that_was_named(
     assert demiurge("-w", place, "losses", "ls").status == 0
 
 
-@pytest.mark.parametrize("damage", [lose, change, garble])
+@pytest.mark.parametrize("damage", [delete_mark, change, damage_mark])
 def test_a_lost_mark_stops_what_runs_and_not_what_looks(damage: Any, demiurge: Any, world: Path) -> None:
     damage(world)
     for command in (("tools", "call", "ring", "{}"), ("chat", "-m", "Hello."), ("init", "--policy", "strict.toml")):
@@ -76,7 +76,7 @@ def test_a_lost_mark_stops_what_runs_and_not_what_looks(damage: Any, demiurge: A
     assert str(world / MARK) in demiurge("doctor").out
 
 
-@pytest.mark.parametrize("damage", [lose, change, garble])
+@pytest.mark.parametrize("damage", [delete_mark, change, damage_mark])
 def test_a_lost_mark_can_be_accepted_and_that_is_recorded(damage: Any, demiurge: Any, world: Path) -> None:
     damage(world)
     done = demiurge("losses", "accept", "--reason", "The backup had none.", "--json")

@@ -151,7 +151,7 @@ def looks_the_same(demiurge: Any, made: Path, seen: dict[tuple[str, ...], str]) 
     assert look("trace", next(record["hash"] for record in exported if record["kind"] == "event"))
 
 
-def refuses(demiurge: Any, made: Path, code: str, *words: str) -> None:
+def assert_writes_are_refused(demiurge: Any, made: Path, code: str, *words: str) -> None:
     for command in (("blob", "put", "@-"), ("chat", "-m", "Hello?"), ("gc", "--keep", "1")):
         done = demiurge("-w", str(made), "--json", *command, stdin=b"new" * 10_000)
         assert done.status == 1, (command, done)
@@ -166,7 +166,7 @@ def test_a_world_that_is_mounted_read_only_is_read(
     before = contents(made)
     make_read_only(disk)
     looks_the_same(demiurge, made, seen)
-    refuses(demiurge, made, "read_only", "can't be written to")
+    assert_writes_are_refused(demiurge, made, "read_only", "can't be written to")
     assert contents(made) == before
     make_writable(disk)
     assert demiurge("-w", str(made), "blob", "put", "x").status == 0
@@ -182,7 +182,7 @@ def test_a_world_on_a_full_disk_is_read(
     fill(disk)
     looks_the_same(demiurge, made, seen)
     fill(disk)  # what was freed when the log was moved to the database
-    refuses(demiurge, made, "disk_full", "is full")
+    assert_writes_are_refused(demiurge, made, "disk_full", "is full")
     (disk / "filler").unlink()
     assert demiurge("-w", str(made), "blob", "put", "x").status == 0
     assert demiurge("-w", str(made), "--json", "journal", "verify").document["ok"]

@@ -26,7 +26,7 @@ class Unread:
         raise NotFound("not yet")
 
 
-async def shown(frames: Sequence[tuple[int, FrameEvent]], reply: Reply) -> None:
+async def show_turn(frames: Sequence[tuple[int, FrameEvent]], reply: Reply) -> None:
     async def work(on_frame: OnFrame) -> None:
         for attempt, event in frames:
             on_frame(frame_to_json(WatchFrame(Unit("ex/Room@1", "a"), b"\x01", attempt, 0, event)))
@@ -49,15 +49,15 @@ async def test_text_of_an_earlier_attempt_is_declared_void(said: Any) -> None:
         (1, TextDelta("Good ")),
         (1, TextDelta("day")),
     ]
-    await shown(frames, Reply("done", 1, text="Good day"))
+    await show_turn(frames, Reply("done", 1, text="Good day"))
     assert said() == ["Good mor", "✗ The answer broke off; it begins again.", "", "Good day"]
 
 
 async def test_an_earlier_attempt_without_text_is_not_mentioned(said: Any) -> None:
-    await shown([(0, Began("k")), (1, Began("k")), (1, TextDelta("Good day"))], Reply("done", 1, text="Good day"))
+    await show_turn([(0, Began("k")), (1, Began("k")), (1, TextDelta("Good day"))], Reply("done", 1, text="Good day"))
     assert said() == ["Good day"]
 
 
 async def test_text_that_was_not_shown_is_shown_at_the_end(said: Any) -> None:
-    await shown([(0, Began("k")), (0, TextDelta("Good"))], Reply("done", 1, text="Good day"))
+    await show_turn([(0, Began("k")), (0, TextDelta("Good"))], Reply("done", 1, text="Good day"))
     assert said() == ["Good day"]

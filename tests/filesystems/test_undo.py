@@ -161,7 +161,7 @@ class Run:
 
     def end(self, number: int, how: str) -> None:
         scope, transactions = self.scopes[number]
-        if scope.state is not ScopeState.OPEN or over(scope):
+        if scope.state is not ScopeState.OPEN or is_rolled_back(scope):
             return
         scope.state = ScopeState.COMMITTED if how == "commit" else ScopeState.ROLLED_BACK
         for transaction in transactions:
@@ -177,14 +177,14 @@ class Run:
             with entered(scope) if scope is not None else nullcontext():
                 said.add(outcome(lambda files=files: act(files, action, path, text)))  # type: ignore[misc]
         expected = Conflict
-        if not over(scope):
+        if not is_rolled_back(scope):
             expected = outcome(lambda: self.model.apply(nearest(scope), action, path, text))
         elif said == {ToolUserError}:
             return
         assert said == {expected}, (action, path)
 
 
-def over(scope: CallScope | None) -> bool:
+def is_rolled_back(scope: CallScope | None) -> bool:
     while scope is not None:
         if scope.state is ScopeState.ROLLED_BACK:
             return True
@@ -198,7 +198,7 @@ def nearest(scope: CallScope | None) -> CallScope | None:
     return scope
 
 
-def opened(files: TreeFilesystem, parent: CallScope | None = None) -> tuple[CallScope, Transaction]:
+def begin_call(files: TreeFilesystem, parent: CallScope | None = None) -> tuple[CallScope, Transaction]:
     scope = CallScope(parent)
     return scope, files.begin(scope)
 
@@ -224,7 +224,7 @@ def test_memory_and_folder_do_what_a_list_of_changes_adds_up_to(steps: list[tupl
 
 def test_a_rollback_keeps_the_later_changes_of_another_call(files: TreeFilesystem) -> None:
     files.write("shared", "0")
-    (first, undo), (second, keep) = opened(files), opened(files)
+    (first, undo), (second, keep) = begin_call(files), begin_call(files)
     with entered(first):
         files.write("shared", "1")
         files.write("first/a", "1")
@@ -265,7 +265,7 @@ def test_a_rollback_that_was_interrupted_can_be_repeated(at: int) -> None:
     files = TreeFilesystem(pressed, Spool(None), Limits(), SystemClock())
     files.write("shared", "0")
     files.write("gone", "0")
-    (first, undo), (second, keep) = opened(files), opened(files)
+    (first, undo), (second, keep) = begin_call(files), begin_call(files)
     with entered(second):
         files.write("others", "2")
     with entered(first):
@@ -283,8 +283,8 @@ def test_a_rollback_that_was_interrupted_can_be_repeated(at: int) -> None:
 
 
 def test_a_committed_inner_call_is_rolled_back_with_its_outer_call(files: TreeFilesystem) -> None:
-    outer, undo = opened(files)
-    inner, keep = opened(files, outer)
+    outer, undo = begin_call(files)
+    inner, keep = begin_call(files, outer)
     with entered(inner):
         files.write("a", "1")
     inner.state = ScopeState.COMMITTED
@@ -296,7 +296,7 @@ def test_a_committed_inner_call_is_rolled_back_with_its_outer_call(files: TreeFi
 
 
 def test_a_call_that_was_taken_back_changes_nothing_more(files: TreeFilesystem) -> None:
-    scope, undo = opened(files)
+    scope, undo = begin_call(files)
     scope.state = ScopeState.ROLLED_BACK
     undo.roll_back()
     with entered(scope), pytest.raises(Conflict, match="call is over"):
@@ -307,13 +307,13 @@ def test_a_call_that_was_taken_back_changes_nothing_more(files: TreeFilesystem) 
 def test_a_scope_that_was_not_begun_here_can_not_be_taken_back_here(files: TreeFilesystem) -> None:
     with entered(CallScope()):
         files.write("a", "1")
-    undo = opened(files)[1]
+    undo = begin_call(files)[1]
     undo.roll_back()
     assert tree(files) == {"a": "1"}
 
 
 def test_a_folder_that_a_call_asked_for_is_its_own_too(files: TreeFilesystem) -> None:
-    (first, undo), (second, keep) = opened(files), opened(files)
+    (first, undo), (second, keep) = begin_call(files), begin_call(files)
     with entered(first):
         files.mkdir("d")
     with entered(second):
@@ -347,7 +347,7 @@ def test_a_snapshot_of_something_else_is_refused(files: TreeFilesystem) -> None:
 def test_changes_that_were_rolled_back_do_not_count_for_the_limits(make_files: MakeFiles) -> None:
     files = make_files(limits=Limits(entries=3, total_bytes=10))
     for _ in range(3):
-        scope, undo = opened(files)
+        scope, undo = begin_call(files)
         with entered(scope):
             files.write("a/b", "x" * 10)
             files.write("a/c", "")
@@ -372,14 +372,14 @@ class Counted(MemoryTree):
         return super().names(path)
 
 
-def asked(entries: int) -> int:
+def count_requests(entries: int) -> int:
     """What a call with three changes asks of a tree with so many entries, its beginning and its end included."""
     counted = Counted()
     files = TreeFilesystem(counted, Spool(None), Limits(), SystemClock())
     for number in range(entries):
         files.write(f"f{number}", "")
     counted.asked = 0
-    scope, undo = opened(files)
+    scope, undo = begin_call(files)
     with entered(scope):
         files.write("f1", "1")
         files.write("new/a", "1")
@@ -389,7 +389,7 @@ def asked(entries: int) -> int:
 
 
 def test_the_cost_of_a_call_does_not_grow_with_the_tree() -> None:
-    assert asked(10) == asked(1_000)
+    assert count_requests(10) == count_requests(1_000)
 
 
 def test_a_call_that_was_kept_from_its_end_costs_the_later_ones_nothing() -> None:
@@ -398,11 +398,11 @@ def test_a_call_that_was_kept_from_its_end_costs_the_later_ones_nothing() -> Non
     def asked_after(end: Callable[[CallScope, Transaction], None]) -> int:
         counted = Counted()
         files = TreeFilesystem(counted, Spool(None), Limits(), SystemClock())
-        scope, keep = opened(files)
+        scope, keep = begin_call(files)
         with entered(scope):
             files.write("a", "1")
         end(scope, keep)
-        opened(files)[1].commit()
+        begin_call(files)[1].commit()
         counted.asked = 0
         files.write("a", "2")
         return counted.asked

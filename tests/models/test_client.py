@@ -62,7 +62,7 @@ async def send(
         return await client.generate(request, on_event=on_event), sleeps
 
 
-async def fails(request: GenerateRequest, **options: Any) -> ProviderError:
+async def send_and_fail(request: GenerateRequest, **options: Any) -> ProviderError:
     with pytest.raises(ProviderError) as caught:
         await send(request, **options)
     error = caught.value
@@ -155,7 +155,7 @@ async def test_messages_go_to_anthropic_with_its_own_key_header_and_version(serv
 async def test_an_error_of_anthropic_has_its_code_and_not_the_key(server: Any, answer: Any) -> None:
     said = {"type": "error", "error": {"type": "authentication_error", "message": f"invalid x-api-key {KEY}"}}
     server.script = [answer(status=401, chunks=(json.dumps(said).encode(),))]
-    error = await fails(a_request(server.url.removesuffix("/v1"), "anthropic"))
+    error = await send_and_fail(a_request(server.url.removesuffix("/v1"), "anthropic"))
     assert error.code == "authentication"
 
 
@@ -251,13 +251,13 @@ async def test_other_refusals_close_no_gate(server: Any, answer: Any, chat_text:
 
 async def test_a_long_retry_after_is_an_error_at_once(server: Any, answer: Any) -> None:
     server.script = [answer(status=429, headers={"Retry-After": "3600"})]
-    error = await fails(a_request(server.url))
+    error = await send_and_fail(a_request(server.url))
     assert (error.code, len(server.seen)) == ("rate_limit", 1)
 
 
 async def test_tries_are_bounded(server: Any, answer: Any) -> None:
     server.script = [answer(status=503)]
-    error = await fails(a_request(server.url))
+    error = await send_and_fail(a_request(server.url))
     assert (error.code, error.status, len(server.seen)) == ("provider_unavailable", 503, 4)
 
 
@@ -283,21 +283,21 @@ async def test_other_refusals_are_errors_at_once_and_never_quote_the_key(
     server: Any, answer: Any, status: int, body: bytes, code: str | None
 ) -> None:
     server.script = [answer(status=status, chunks=(body.replace(b"%KEY%", KEY.encode()),))]
-    error = await fails(a_request(server.url))
+    error = await send_and_fail(a_request(server.url))
     assert error.code == (code or "context_overflow")
     assert len(server.seen) == 1
 
 
 async def test_a_key_cut_off_by_the_limit_of_length_is_not_shown_in_part(server: Any, answer: Any) -> None:
     server.script = [answer(status=400, chunks=(b"x" * 480 + KEY.encode(),))]
-    error = await fails(a_request(server.url))
+    error = await send_and_fail(a_request(server.url))
     assert KEY[:8] not in str(error)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_redirects_are_not_followed(server: Any, answer: Any, status: int) -> None:
     server.script = [answer(status=status, headers={"Location": server.url + "/elsewhere"})]
-    error = await fails(a_request(server.url))
+    error = await send_and_fail(a_request(server.url))
     assert (error.code, len(server.seen)) == ("bad_response", 1)
 
 
@@ -317,7 +317,7 @@ async def test_a_malformed_answer_is_an_error_and_not_requested_again(
     server: Any, answer: Any, chunks: tuple[bytes, ...]
 ) -> None:
     server.script = [answer(chunks=chunks)]
-    error = await fails(a_request(server.url))
+    error = await send_and_fail(a_request(server.url))
     assert error.code in ("bad_response", "truncated", "provider_unavailable")
     assert len(server.seen) == 1
 
@@ -326,7 +326,7 @@ async def test_a_stream_that_breaks_off_is_not_asked_for_again(server: Any, answ
     part = sse({"id": "c", "choices": [{"index": 0, "delta": {"content": "Hel"}}]})
     server.script = [answer(headers={"Content-Type": "text/event-stream"}, chunks=(part,), length=9999)]
     events: list[AiEvent] = []
-    error = await fails(a_request(server.url), on_event=events.append)
+    error = await send_and_fail(a_request(server.url), on_event=events.append)
     assert (error.code, error.status, len(server.seen)) == ("truncated", 200, 1)
     assert events == [TextDelta("Hel")]
 
@@ -334,26 +334,26 @@ async def test_a_stream_that_breaks_off_is_not_asked_for_again(server: Any, answ
 async def test_an_error_inside_the_stream_is_not_asked_for_again(server: Any, answer: Any, sse: Any) -> None:
     body = sse({"error": {"message": f"overloaded, key {KEY}", "type": "server_error"}})
     server.script = [answer(headers={"Content-Type": "text/event-stream"}, chunks=(body,))]
-    error = await fails(a_request(server.url))
+    error = await send_and_fail(a_request(server.url))
     assert (error.code, len(server.seen)) == ("provider_unavailable", 1)
 
 
 async def test_a_connection_closed_without_an_answer_is_not_tried_again(server: Any, answer: Any) -> None:
     server.script = [answer(silent=True)]
-    error = await fails(a_request(server.url))
+    error = await send_and_fail(a_request(server.url))
     assert (error.code, error.retryable, len(server.seen)) == ("provider_unavailable", False, 1)
 
 
 @pytest.mark.parametrize("silent", [True, False])
 async def test_silence_ends_in_a_timeout(server: Any, answer: Any, silent: bool) -> None:
     server.script = [answer(silent=silent, hang=True)]
-    error = await fails(a_request(server.url), read_idle_s=0.05)
+    error = await send_and_fail(a_request(server.url), read_idle_s=0.05)
     assert (error.code, len(server.seen)) == ("timeout", 1)
 
 
 async def test_the_whole_request_has_a_limit(server: Any, answer: Any) -> None:
     server.script = [answer(hang=True)]
-    error = await fails(a_request(server.url, timeout_s=0.05))
+    error = await send_and_fail(a_request(server.url, timeout_s=0.05))
     assert error.code == "timeout"
 
 
@@ -361,7 +361,7 @@ async def test_a_stream_that_drips_for_ever_has_the_same_limit(server: Any, answ
     drop = sse({"id": "c", "choices": [{"index": 0, "delta": {"content": "."}}]})
     for status, drip in ((200, drop), (200, b": still here\n\n"), (500, b"x")):
         server.script = [answer(status=status, drip=drip)]
-        error = await fails(a_request(server.url, timeout_s=0.1))
+        error = await send_and_fail(a_request(server.url, timeout_s=0.1))
         assert error.code == "timeout"
 
 
@@ -370,7 +370,7 @@ async def test_a_connection_that_is_not_made_in_time_is_tried_again_and_then_nam
         url = f"https://127.0.0.1:{deaf.getsockname()[1]}/v1"
         clock = FixedClock(0)
         sleeps = Sleeps(clock)
-        error = await fails(a_request(url), connect_s=0.05, clock=clock, sleep=sleeps)
+        error = await send_and_fail(a_request(url), connect_s=0.05, clock=clock, sleep=sleeps)
     assert error.code == "provider_unavailable"
     assert len(sleeps.waits) == 3
 
@@ -454,14 +454,14 @@ async def test_ids_and_costs_of_a_proxy_come_with_the_answer(server: Any, answer
 async def test_a_compressed_answer_is_refused_unread(server: Any, answer: Any, encoding: str) -> None:
     bomb = gzip.compress(bytes(10_000_000))
     server.script = [answer(headers={"Content-Encoding": encoding}, chunks=(bomb,))]
-    error = await fails(a_request(server.url))
+    error = await send_and_fail(a_request(server.url))
     assert (error.code, error.status, len(server.seen)) == ("bad_response", 200, 1)
     assert server.seen[0].headers["accept-encoding"] == "identity"
 
 
 async def test_a_compressed_refusal_is_known_by_its_status(server: Any, answer: Any) -> None:
     server.script = [answer(status=401, headers={"Content-Encoding": "gzip"}, chunks=(gzip.compress(b"x" * 10_000),))]
-    error = await fails(a_request(server.url))
+    error = await send_and_fail(a_request(server.url))
     assert (error.code, error.detail) == ("authentication", "")
 
 
@@ -473,7 +473,7 @@ async def test_an_answer_that_says_it_is_not_compressed_is_read(server: Any, ans
 
 async def test_an_answer_without_end_is_refused(server: Any, answer: Any) -> None:
     server.script = [answer(chunks=(b":" + b"x" * 2**20 + b"\n",) * 65)]
-    error = await fails(a_request(server.url))
+    error = await send_and_fail(a_request(server.url))
     assert (error.code, len(server.seen)) == ("bad_response", 1)
 
 
@@ -482,7 +482,7 @@ async def test_a_refused_connection_is_tried_again_and_then_named() -> None:
         port = taken.getsockname()[1]
     clock = FixedClock(0)
     sleeps = Sleeps(clock)
-    error = await fails(a_request(f"http://127.0.0.1:{port}/v1"), clock=clock, sleep=sleeps)
+    error = await send_and_fail(a_request(f"http://127.0.0.1:{port}/v1"), clock=clock, sleep=sleeps)
     assert error.code == "provider_unavailable"
     assert "127.0.0.1" in error.message
     assert len(sleeps.waits) == 3
@@ -549,7 +549,7 @@ async def test_a_local_required_call_that_is_cut_is_kept_and_marked_invalid(serv
     (call,) = completion.tool_calls
     assert (call.name, call.invalid, completion.finish_reason) == ("math__add", True, "length")
     server.script = [chat_text('{"nam', finish="length")]
-    error = await fails(a_request(server.url, "local", specs=(SPEC,), tool_choice="required"))
+    error = await send_and_fail(a_request(server.url, "local", specs=(SPEC,), tool_choice="required"))
     assert error.code == "truncated"
 
 

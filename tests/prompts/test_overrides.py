@@ -36,7 +36,7 @@ TONE = ("top", "tone")
 NOW = Prompt(desk()).descriptor
 
 
-def stored(*sections: SectionOverride, tools: tuple[ToolOverride, ...] = ()) -> InMemoryOverrides:
+def store_of(*sections: SectionOverride, tools: tuple[ToolOverride, ...] = ()) -> InMemoryOverrides:
     store = InMemoryOverrides()
     store.put(NOW, PromptOverride("hotel", "desk", sections=sections, tools=tools))
     return store
@@ -46,12 +46,12 @@ def rendered(store: InMemoryOverrides, made: PromptTemplate[Any] | None = None, 
     return Prompt(made or desk(), store, tag).bind(Guest("$Ada")).render()
 
 
-def refused(part: SectionOverride | ToolOverride) -> PromptValidationError:
+def refusal_of(part: SectionOverride | ToolOverride) -> PromptValidationError:
     """What `put` says of an override with just this part."""
     sections = (part,) if isinstance(part, SectionOverride) else ()
     tools = (part,) if isinstance(part, ToolOverride) else ()
     with pytest.raises(PromptValidationError) as caught:
-        stored(*sections, tools=tools)
+        store_of(*sections, tools=tools)
     return caught.value
 
 
@@ -79,7 +79,7 @@ def test_a_hash_follows_the_words_and_nothing_else() -> None:
 
 
 def test_a_section_reads_in_the_overrides_words() -> None:
-    found = rendered(stored(NOW.section_override(TONE, "\n  Be brief, $name ($nights).\n")))
+    found = rendered(store_of(NOW.section_override(TONE, "\n  Be brief, $name ($nights).\n")))
     assert "### 1.1. Tone (top.tone)\n\nBe brief, $Ada (1).\n\nTools:" in found.text
     assert "Be kind" not in found.text
     assert found.ignored_overrides == ()
@@ -87,7 +87,7 @@ def test_a_section_reads_in_the_overrides_words() -> None:
 
 def test_a_tool_has_the_overrides_words_and_another_spec_hash() -> None:
     original = Prompt(desk()).bind(Guest("Ada")).render().tools[0]
-    found = rendered(stored(tools=(NOW.tool_override("look_up", "Finds it.", {"words": "One word."}),)))
+    found = rendered(store_of(tools=(NOW.tool_override("look_up", "Finds it.", {"words": "One word."}),)))
     tool = found.tools[0]
     assert "- `look_up`: Finds it." in found.text
     assert (tool.description, tool.spec.description, tool.bound.spec) == ("Finds it.", "Finds it.", tool.spec)
@@ -101,19 +101,19 @@ def test_a_tool_has_the_overrides_words_and_another_spec_hash() -> None:
 
 
 def test_a_tool_may_get_a_description_or_those_of_parameters_alone() -> None:
-    words = rendered(stored(tools=(NOW.tool_override("look_up", "Finds it."),))).tools[0].spec
-    params = rendered(stored(tools=(NOW.tool_override("look_up", None, {"words": "One."}),))).tools[0].spec
+    words = rendered(store_of(tools=(NOW.tool_override("look_up", "Finds it."),))).tools[0].spec
+    params = rendered(store_of(tools=(NOW.tool_override("look_up", None, {"words": "One."}),))).tools[0].spec
     assert (words.description, words.input_schema) == ("Finds it.", a_tool().spec.input_schema)
     assert (params.description, params.input_schema["properties"]["words"]["description"]) == ("Looks it up.", "One.")
 
 
 def test_the_reworded_tool_is_made_once() -> None:
-    made = Prompt(desk(), stored(tools=(NOW.tool_override("look_up", "Finds it."),))).bind(Guest("Ada"))
+    made = Prompt(desk(), store_of(tools=(NOW.tool_override("look_up", "Finds it."),))).bind(Guest("Ada"))
     assert made.render().tools[0] is made.render().tools[0]
 
 
 def test_an_override_of_other_words_is_stale_left_out_logged_and_listed(caplog: pytest.LogCaptureFixture) -> None:
-    store = stored(NOW.section_override(TONE, "Be brief."), tools=(NOW.tool_override("look_up", "Finds it."),))
+    store = store_of(NOW.section_override(TONE, "Be brief."), tools=(NOW.tool_override("look_up", "Finds it."),))
     with caplog.at_level(logging.WARNING, "demiurge.prompts"):
         found = rendered(store, desk(body="Be very kind to $name.", description="Looks it all up."))
     assert "Be very kind to $Ada." in found.text
@@ -126,7 +126,7 @@ def test_an_override_of_other_words_is_stale_left_out_logged_and_listed(caplog: 
 
 
 def test_a_part_that_went_away_or_was_locked_later_is_left_out() -> None:
-    store = stored(NOW.section_override(TONE, "Be brief."), tools=(NOW.tool_override("look_up", "Finds it."),))
+    store = store_of(NOW.section_override(TONE, "Be brief."), tools=(NOW.tool_override("look_up", "Finds it."),))
     other = template(section("top", "Top.", children=[section("other")]))
     assert [fault.fault for fault in Prompt(other, store).render().ignored_overrides] == ["unknown", "unknown"]
     locked = desk(accepts_overrides=False)
@@ -147,9 +147,9 @@ def test_a_placeholder_that_went_away_makes_an_override_invalid() -> None:
 
 def test_an_override_of_a_locked_section_or_tool_is_refused_when_it_is_set() -> None:
     section_hash, tool_hash = NOW.sections[2].content_hash, NOW.tools[1].contract_hash
-    error = refused(SectionOverride(("top", "locked"), section_hash, "Change."))
+    error = refusal_of(SectionOverride(("top", "locked"), section_hash, "Change."))
     assert (error.section_path, error.code) == (("top", "locked"), "override_refused")
-    error = refused(ToolOverride("fixed", tool_hash, "Change."))
+    error = refusal_of(ToolOverride("fixed", tool_hash, "Change."))
     assert (error.section_path, error.placeholder, error.code) == (("top", "locked"), "fixed", "override_refused")
     with pytest.raises(PromptValidationError, match="does not accept"):
         NOW.section_override(("top", "locked"), "Change.")
@@ -177,7 +177,7 @@ def test_an_override_of_a_locked_section_or_tool_is_refused_when_it_is_set() -> 
     ],
 )
 def test_a_value_that_cannot_be_applied_is_refused_when_it_is_set(part: Any, code: str) -> None:
-    assert refused(part).code == code
+    assert refusal_of(part).code == code
 
 
 def test_an_override_is_of_one_prompt_and_names_a_part_once() -> None:

@@ -164,16 +164,16 @@ def test_without_a_session_there_is_one_that_holds_nothing() -> None:
     assert text_of(section(enabled=lambda *, session: session[Mood].latest() is not None)) == ""
 
 
-def breaks(*_: Any, **__: Any) -> Any:
+def raise_lookup_error(*_: Any, **__: Any) -> Any:
     raise LookupError("no such mood")
 
 
 def no_session(*, session: Any) -> bool:
-    return breaks() is None
+    return raise_lookup_error() is None
 
 
 def no_session_of(guest: Guest, *, session: Any) -> bool:
-    return breaks() is None
+    return raise_lookup_error() is None
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ class Anything:
     value: object
 
 
-@pytest.mark.parametrize("value", [Broken(breaks), Broken(lambda: 3), "\ud800"])
+@pytest.mark.parametrize("value", [Broken(raise_lookup_error), Broken(lambda: 3), "\ud800"])
 def test_a_value_that_can_not_be_text_names_the_section(value: object) -> None:
     made = prompt(section("a", "$value", MarkdownSection[Anything])).bind(Anything(value))
     with pytest.raises(PromptRenderError) as caught:
@@ -249,7 +249,7 @@ def test_parameters_whose_own_checks_fail_name_the_section() -> None:
         number: int = 0
 
         def __post_init__(self) -> None:
-            breaks()
+            raise_lookup_error()
 
     with pytest.raises(PromptRenderError, match="LookupError") as caught:
         text_of(section("a", kind=MarkdownSection[Strict]))

@@ -19,7 +19,7 @@ class LargerGuest(Guest):
     pass
 
 
-def refused(*sections: Any, **options: Any) -> tuple[tuple[str, ...] | None, type | None, str | None]:
+def refusal_of(*sections: Any, **options: Any) -> tuple[tuple[str, ...] | None, type | None, str | None]:
     with pytest.raises(PromptValidationError) as caught:
         template(*sections, **options)
     return caught.value.section_path, caught.value.dataclass_type, caught.value.placeholder
@@ -31,31 +31,31 @@ def inside(child: Any) -> Any:
 
 def test_a_tool_name_is_used_once_in_the_whole_tree() -> None:
     first = section("a", children=[section("b", tools=[a_tool()])])
-    assert refused(first, section("c", tools=[a_tool()])) == (("c",), Ask, "look_up")
-    assert refused(section("a", tools=[a_tool(), a_tool()])) == (("a",), Ask, "look_up")
+    assert refusal_of(first, section("c", tools=[a_tool()])) == (("c",), Ask, "look_up")
+    assert refusal_of(section("a", tools=[a_tool(), a_tool()])) == (("a",), Ask, "look_up")
 
 
 def test_the_names_of_the_prompts_own_tools_are_taken() -> None:
     for name in ("open_sections", "read_section"):
-        assert refused(inside(section("a", tools=[a_tool(name)]))) == (("top", "a"), Ask, name)
+        assert refusal_of(inside(section("a", tools=[a_tool(name)]))) == (("top", "a"), Ask, name)
 
 
 def test_two_sections_in_one_place_have_two_keys() -> None:
-    assert refused(section("a"), section("A")) == (("a",), None, "key")
-    assert refused(section("x", children=[section("a"), section("a")])) == (("x", "a"), None, "key")
+    assert refusal_of(section("a"), section("A")) == (("a",), None, "key")
+    assert refusal_of(section("x", children=[section("a"), section("a")])) == (("x", "a"), None, "key")
     template(section("x", children=[section("a")]), section("y", children=[section("a")]))
 
 
 def test_a_dotted_path_names_one_section() -> None:
-    assert refused(section("a.b"), section("a", children=[section("b")])) == (("a", "b"), None, "key")
+    assert refusal_of(section("a.b"), section("a", children=[section("b")])) == (("a", "b"), None, "key")
 
 
 def test_a_placeholder_is_a_field_of_the_parameters() -> None:
     kind = MarkdownSection[Guest]
     template(section("a", "$name ${nights} $$price", kind))
-    assert refused(inside(section("a", "$name $surname", kind))) == (("top", "a"), Guest, "surname")
-    assert refused(section("a", "$name")) == (("a",), None, "name")
-    assert refused(section("a", "x", kind, summary="for $surname")) == (("a",), Guest, "surname")
+    assert refusal_of(inside(section("a", "$name $surname", kind))) == (("top", "a"), Guest, "surname")
+    assert refusal_of(section("a", "$name")) == (("a",), None, "name")
+    assert refusal_of(section("a", "x", kind, summary="for $surname")) == (("a",), Guest, "surname")
     with pytest.raises(PromptValidationError, match="there are: name, nights"):
         template(section("a", "$surname", kind))
     with pytest.raises(PromptValidationError, match=r"is made as MarkdownSection\[Params\]"):
@@ -63,29 +63,29 @@ def test_a_placeholder_is_a_field_of_the_parameters() -> None:
 
 
 def test_a_dollar_sign_that_begins_nothing_is_refused() -> None:
-    assert refused(section("a", "costs $5")) == (("a",), None, "$")
-    assert refused(section("a", "x", summary="costs $5")) == (("a",), None, "$")
+    assert refusal_of(section("a", "costs $5")) == (("a",), None, "$")
+    assert refusal_of(section("a", "x", summary="costs $5")) == (("a",), None, "$")
 
 
 @pytest.mark.parametrize("kind", [int, dict, Model, str])
 def test_parameters_are_a_dataclass(kind: Any) -> None:
-    assert refused(inside(section("a", kind=MarkdownSection[kind]))) == (("top", "a"), kind, "ParamsT")
+    assert refusal_of(inside(section("a", kind=MarkdownSection[kind]))) == (("top", "a"), kind, "ParamsT")
 
 
 def test_parameters_that_are_no_class_are_refused() -> None:
-    assert refused(section("a", kind=MarkdownSection[Guest | None])) == (("a",), None, "ParamsT")
-    assert refused(section("a", default_params=Guest)) == (("a",), type, "ParamsT")
+    assert refusal_of(section("a", kind=MarkdownSection[Guest | None])) == (("a",), None, "ParamsT")
+    assert refusal_of(section("a", default_params=Guest)) == (("a",), type, "ParamsT")
 
 
 @pytest.mark.parametrize("default", [Room(), LargerGuest("Ada"), "Ada", 0])
 def test_defaults_are_exactly_of_the_parameters_type(default: Any) -> None:
     made = section("a", kind=MarkdownSection[Guest], default_params=default)
-    assert refused(inside(made)) == (("top", "a"), Guest, "default_params")
+    assert refusal_of(inside(made)) == (("top", "a"), Guest, "default_params")
 
 
 def test_a_section_shown_as_a_summary_needs_a_summary() -> None:
     made = section("a", visibility=SectionVisibility.SUMMARY)
-    assert refused(inside(made)) == (("top", "a"), None, "summary")
+    assert refusal_of(inside(made)) == (("top", "a"), None, "summary")
 
 
 @pytest.mark.parametrize(

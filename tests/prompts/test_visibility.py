@@ -18,7 +18,7 @@ FULL, SUMMARY = SectionVisibility.FULL, SectionVisibility.SUMMARY
 A, B = ("a",), ("b", "c")
 
 
-def kept(session: Session) -> dict[tuple[str, ...], SectionVisibility]:
+def stored_visibility(session: Session) -> dict[tuple[str, ...], SectionVisibility]:
     latest = session[VisibilityOverrides].latest()
     return dict(latest.by_path()) if latest is not None else {}
 
@@ -26,20 +26,20 @@ def kept(session: Session) -> dict[tuple[str, ...], SectionVisibility]:
 def test_events_set_and_clear() -> None:
     session = Session()
     fold_visibility(session)
-    assert kept(session) == {}
+    assert stored_visibility(session) == {}
     for event in (SetVisibilityOverride(A, FULL), SetVisibilityOverride(B, SUMMARY), SetVisibilityOverride(A, SUMMARY)):
         session.broadcast(event)
-    assert kept(session) == {A: SUMMARY, B: SUMMARY}
+    assert stored_visibility(session) == {A: SUMMARY, B: SUMMARY}
     session.broadcast(ClearVisibilityOverride(A))
     session.broadcast(ClearVisibilityOverride(A))
-    assert kept(session) == {B: SUMMARY}
+    assert stored_visibility(session) == {B: SUMMARY}
 
 
 def test_setting_needs_no_preparation_and_may_be_repeated() -> None:
     session = Session()
     set_visibility(session, {A: FULL, B: SUMMARY})
     set_visibility(session, {A: SUMMARY})
-    assert kept(session) == {A: SUMMARY, B: SUMMARY}
+    assert stored_visibility(session) == {A: SUMMARY, B: SUMMARY}
 
 
 def test_a_path_is_not_a_text() -> None:
@@ -61,4 +61,4 @@ def test_a_snapshot_takes_the_settings_along() -> None:
     snapshot = session.snapshot()
     set_visibility(session, {A: SUMMARY})
     session.restore(SessionSnapshot.from_json(snapshot.to_json(), [VisibilityOverrides]))
-    assert kept(session) == {A: FULL}
+    assert stored_visibility(session) == {A: FULL}

@@ -59,14 +59,14 @@ def shop_tool(folder: Path, how: str) -> Any:
     return order_tool(place, reconcile=find_out if how == "find out" else None)
 
 
-def said(result: ToolExecResult) -> list[Any]:
+def result_as_list(result: ToolExecResult) -> list[Any]:
     return [result.error_code, result.content.split("\n")[0] if result.ok else None, result.record.replayed]
 
 
 async def place_all(folder: Path, how: str, orders: list[str]) -> list[Any]:
     with SqliteEffectLedger(folder / "ledger.db") as ledger:
         runner = runner_for(shop_tool(folder, how), ledger)
-        return [said(await runner.exec(NAME, {"order_id": order})) for order in orders]
+        return [result_as_list(await runner.exec(NAME, {"order_id": order})) for order in orders]
 
 
 async def fill_disk(folder: Path) -> list[Any]:
@@ -95,7 +95,7 @@ def fork(folder: Path) -> dict[str, Any]:
     runner = runner_for(shop_tool(folder, "place"), ledger)
 
     def place(*orders: str) -> list[Any]:
-        return [said(runner.exec_sync(NAME, {"order_id": order})) for order in orders]
+        return [result_as_list(runner.exec_sync(NAME, {"order_id": order})) for order in orders]
 
     def claim(key: str) -> None:
         ledger.claim(LedgerSlot("", "held", key), params_hash="h", ttl_ns=None, now_ns=0)

@@ -63,7 +63,7 @@ def execute(folder: Path, statement: str) -> None:
     db.close()
 
 
-def away(path: Path) -> Path:
+def move_archive_away(path: Path) -> Path:
     """Cold storage."""
     place = path.parent.parent.parent / f"away-{path.name}"
     shutil.move(path, place)
@@ -185,7 +185,7 @@ class TestAway:
     def test_a_row_that_is_away_says_where_its_file_belongs(self, store: SqliteStore, folder: Path) -> None:
         before = plain(store)
         [first], [second] = move(store, 10), move(store, 20)
-        place = away(first)
+        place = move_archive_away(first)
         with pytest.raises(Archived, match=f"{first}, which is not here: put it back") as caught:
             plain(store)
         assert (caught.value.code, caught.value.positions) == ("archived", range(1, 11))
@@ -193,7 +193,7 @@ class TestAway:
         assert [found.is_away for found in store.read_all(away=True)] == [True] * 10 + [False] * 20
         assert [segment.here for segment in store.archives.segments()] == [False, True]
         store.close()
-        second_place = away(second)
+        second_place = move_archive_away(second)
         with SqliteStore.open(folder) as again:
             assert not again.damaged
             fill(again, 3)
@@ -215,7 +215,7 @@ class TestAway:
     def test_a_file_elsewhere_can_be_lent(self, store: SqliteStore, tmp_path: Path) -> None:
         before = plain(store)
         [first], _ = move(store, 10), move(store, 20)
-        place = away(first)
+        place = move_archive_away(first)
         os.symlink(place, tmp_path / "by another name")
         with store.archives.reading_from([tmp_path / "by another name"]):
             assert plain(store) == before
@@ -256,7 +256,7 @@ class TestAway:
 
     def test_a_link_is_not_followed(self, store: SqliteStore) -> None:
         [path] = move(store, 10)
-        os.symlink(away(path), path)
+        os.symlink(move_archive_away(path), path)
         with pytest.raises(Unavailable) as caught:
             plain(store)
         assert caught.value.code == "strange_entry"

@@ -25,7 +25,7 @@ SMALL, LONG = b"a small canary, seen once", b"a long canary " * 5000
 HOUR_NS = 3600 * 10**9
 
 
-def kept(data: bytes) -> BlobInfo:
+def blob_info(data: bytes) -> BlobInfo:
     return BlobInfo(sha256(data).digest(), len(data), 0)
 
 
@@ -33,7 +33,7 @@ def row(unit: str, seq: int, data: bytes) -> Row:
     return Row(unit, seq, "event", sha256(data).digest(), data)
 
 
-def into(found: set[bytes]) -> Callable[[set[bytes]], list[BlobInfo]]:
+def collect_noted(found: set[bytes]) -> Callable[[set[bytes]], list[BlobInfo]]:
     """Chooses nothing, and adds what was noted to `found`."""
 
     def choose(noted: set[bytes]) -> list[BlobInfo]:
@@ -52,7 +52,7 @@ class TestCollecting:
     def test_a_collection_removes_the_chosen_blobs_only(self, store: Store) -> None:
         store.put_blobs([SMALL, LONG, b"another", LONG + b"another"])
         with store.collecting() as collecting:
-            collecting.remove(lambda _noted: [kept(SMALL), kept(LONG), kept(b"never was")])
+            collecting.remove(lambda _noted: [blob_info(SMALL), blob_info(LONG), blob_info(b"never was")])
         assert {*store.iter_blobs()} == {ref_of(b"another"), ref_of(LONG + b"another")}
         with pytest.raises(NotFound) as caught:
             store.get_blob(ref_of(SMALL))
@@ -66,7 +66,7 @@ class TestCollecting:
             collecting.remove(lambda noted: [])
             assert collecting.read(sha256(SMALL).digest()) == SMALL
             assert collecting.read(bytes(32)) is None
-            collecting.remove(into(found))
+            collecting.remove(collect_noted(found))
         assert found == set()
 
     @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ class TestCollecting:
         with store.collecting() as collecting:
             collecting.remove(lambda noted: [])
             touch(store)
-            collecting.remove(into(found))
+            collecting.remove(collect_noted(found))
         assert sha256(SMALL).digest() in found
 
     def test_a_snapshot_is_noted(self, store: Store) -> None:
@@ -114,7 +114,7 @@ class TestCollecting:
             snapshot = Snapshot("a", 0, first.hash, ref_of(SMALL))
             store.append([Batch("a", 0, (first,), False, snapshot=snapshot)])
             store.put_snapshot(replace(snapshot, ref=ref_of(LONG)))
-            collecting.remove(into(found))
+            collecting.remove(collect_noted(found))
         assert {sha256(SMALL).digest(), sha256(LONG).digest()} <= found
 
     def test_a_blob_looked_up_just_before_a_collection_is_noted(self, store: Store) -> None:
@@ -122,7 +122,7 @@ class TestCollecting:
         store.has_blob(ref_of(SMALL))
         found: set[bytes] = set()
         with store.collecting() as collecting:
-            collecting.remove(into(found))
+            collecting.remove(collect_noted(found))
         assert sha256(SMALL).digest() in found
 
     def test_there_is_one_at_a_time(self, store: Store) -> None:
@@ -260,7 +260,7 @@ class TestOnDisk:
             blobs = [b"%d " % number * 3000 for number in range(300)]
             store.put_blobs(blobs)
             with store.collecting() as collecting:
-                collecting.remove(lambda _noted: [kept(data) for data in blobs])
+                collecting.remove(lambda _noted: [blob_info(data) for data in blobs])
             size = sum(path.stat().st_size for path in (tmp_path / "w").glob("journal.db*"))
             assert size < 200_000
 
@@ -272,7 +272,7 @@ class TestOnDisk:
             shutil.move(place, tmp_path / "elsewhere")
             os.symlink(tmp_path / "elsewhere", place)
             with store.collecting() as collecting, pytest.raises(Unavailable):
-                collecting.remove(lambda _noted: [kept(LONG)])
+                collecting.remove(lambda _noted: [blob_info(LONG)])
             assert (tmp_path / "elsewhere" / name).exists()
 
 

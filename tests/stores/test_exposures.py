@@ -34,7 +34,7 @@ def batch(*rows: Row) -> Batch:
     return Batch(rows[0].unit, rows[0].unit_seq, rows, False)
 
 
-def found(store: Store, ref: Ref, unit: str | None = None) -> list[tuple[str, int]]:
+def find_records(store: Store, ref: Ref, unit: str | None = None) -> list[tuple[str, int]]:
     return list(store.exposures.find(ref_digest(ref), unit))
 
 
@@ -48,8 +48,8 @@ FILLED = {ONE: [("a", 0), ("b", 0)], TWO: [("a", 2), ("a", 0)], THREE: []}
 
 def assert_filled(store: Store) -> None:
     for ref, places in FILLED.items():
-        assert sorted(found(store, ref)) == sorted(places)
-        assert found(store, ref, "a") == [place for place in places if place[0] == "a"]
+        assert sorted(find_records(store, ref)) == sorted(places)
+        assert find_records(store, ref, "a") == [place for place in places if place[0] == "a"]
 
 
 class TestBytesOfARow:
@@ -71,7 +71,7 @@ class TestBytesOfARow:
 
 class TestEveryStore:
     def test_records_are_found_by_blob_and_unit_the_newest_first(self, store: Store) -> None:
-        assert found(store, ONE) == []
+        assert find_records(store, ONE) == []
         fill(store)
         assert_filled(store)
         assert store.exposures.indexed_from() == 1
@@ -79,17 +79,17 @@ class TestEveryStore:
     def test_a_refused_append_leaves_nothing(self, store: Store) -> None:
         with pytest.raises(UnitConflict):
             store.append([batch(row("a", 0, ONE)), batch(row("b", 5, ONE))])
-        assert found(store, ONE) == []
+        assert find_records(store, ONE) == []
 
     def test_many_records_of_many_units(self, store: Store) -> None:
         units = [f"u{number}" for number in range(30)]
         for unit in units:
             store.append([batch(*(row(unit, seq, ONE) for seq in range(20)))])
-        places = found(store, ONE)
+        places = find_records(store, ONE)
         assert sorted(places) == sorted((unit, seq) for unit in units for seq in range(20))
         assert [seq for unit, seq in places if unit == "u7"] == list(range(19, -1, -1))
         store.append([batch(*(row("long", seq, TWO) for seq in range(600)))])
-        assert found(store, TWO, "long") == [("long", seq) for seq in range(599, -1, -1)]
+        assert find_records(store, TWO, "long") == [("long", seq) for seq in range(599, -1, -1)]
 
 
 def change(folder: Path, *statements: str) -> None:
@@ -98,7 +98,7 @@ def change(folder: Path, *statements: str) -> None:
             db.execute(statement)
 
 
-def given(rows: Iterable[Row]) -> list[Given]:
+def exposures_of(rows: Iterable[Row]) -> list[Given]:
     return [Given(digest, row.unit, row.unit_seq, row.position) for row in rows for digest in given_by(row)]
 
 
@@ -117,9 +117,9 @@ class TestOnDisk:
     def test_an_entry_that_is_lost_is_noticed_and_made_anew(self, folder: Path) -> None:
         change(folder, "DELETE FROM exposure WHERE seq = 2")
         with SqliteStore.open(folder) as store:
-            assert store.exposures.lacking(given(store.read_all())) == Given(ref_digest(TWO), "a", 2, 4)
+            assert store.exposures.lacking(exposures_of(store.read_all())) == Given(ref_digest(TWO), "a", 2, 4)
         with SqliteStore.open(folder, accepts_losses=True) as store:
-            assert store.exposures.lacking(given(store.read_all())) is None
+            assert store.exposures.lacking(exposures_of(store.read_all())) is None
             assert_filled(store)
 
     @pytest.mark.parametrize("version", [1, 2, 3])
@@ -128,7 +128,7 @@ class TestOnDisk:
         with SqliteStore.open(folder) as store:
             assert store.exposures.indexed_from() == 5
             store.append([batch(row("c", 0, THREE))])
-            assert found(store, THREE) == [("c", 0)]
+            assert find_records(store, THREE) == [("c", 0)]
             assert_filled_but_three(store)
             assert store.exposures.indexed_from() == 1
         with SqliteStore.open(folder) as store:
@@ -138,7 +138,7 @@ class TestOnDisk:
         make_older(folder, 3)
         with SqliteStore.open(folder) as store:
             with faults.armed({"meta.before_commit": "enospc"}):
-                assert found(store, ONE) == []
+                assert find_records(store, ONE) == []
                 assert store.exposures.indexed_from() == 5
             assert_filled(store)
 
@@ -150,7 +150,7 @@ class TestOnDisk:
         away = folder.parent / segment.path.name
         shutil.move(segment.path, away)
         with SqliteStore.open(folder) as store:
-            assert found(store, TWO) == [("a", 2)]
+            assert find_records(store, TWO) == [("a", 2)]
             assert store.exposures.indexed_from() == 4
             shutil.move(away, segment.path)
             assert_filled(store)
@@ -159,7 +159,7 @@ class TestOnDisk:
         make_older(folder, 3)
         change(folder, "UPDATE journal SET data = x'00' WHERE position = 1")
         with SqliteStore.open(folder) as store:
-            assert found(store, ONE) == [("b", 0)]
+            assert find_records(store, ONE) == [("b", 0)]
             assert store.exposures.indexed_from() == 1
 
     def test_an_older_program_says_that_it_is_too_old(self, folder: Path) -> None:
@@ -170,9 +170,9 @@ class TestOnDisk:
         with SqliteStore.open(folder) as store:
             with faults.armed({"journal.before_commit": "enospc"}), pytest.raises(Unavailable):
                 store.append([batch(row("c", 0, THREE))])
-            assert found(store, THREE) == []
+            assert find_records(store, THREE) == []
 
 
 def assert_filled_but_three(store: Store) -> None:
-    assert sorted(found(store, ONE)) == FILLED[ONE]
-    assert found(store, TWO, "a") == FILLED[TWO]
+    assert sorted(find_records(store, ONE)) == FILLED[ONE]
+    assert find_records(store, TWO, "a") == FILLED[TWO]

@@ -62,7 +62,7 @@ def claim(ledger: EffectLedger, clock: FixedClock, slot: LedgerSlot = SLOT, **op
     return ledger.claim(slot, params_hash="h", now_ns=clock.now_ns(), **options)
 
 
-def refused(ledger: EffectLedger, clock: FixedClock, slot: LedgerSlot = SLOT, **options: Any) -> LedgerRow:
+def row_in_the_way(ledger: EffectLedger, clock: FixedClock, slot: LedgerSlot = SLOT, **options: Any) -> LedgerRow:
     """What is in the way of a claim."""
     got = claim(ledger, clock, slot, **options)
     assert got.claimed is None
@@ -225,14 +225,14 @@ def test_only_keys_are_in_a_ledger(ledger: EffectLedger) -> None:
 def test_a_claim_is_given_once_and_ends_as_done(ledger: EffectLedger, clock: FixedClock) -> None:
     assert ledger.find(SLOT, START_NS) is None
     mine = take(ledger, clock)
-    blocked = refused(ledger, clock), refused(ledger, clock, even_in_doubt=True)
+    blocked = row_in_the_way(ledger, clock), row_in_the_way(ledger, clock, even_in_doubt=True)
     for found in (ledger.find(SLOT, START_NS), *blocked):
         assert found is not None
         assert (found.state, found.effect_id) == (EntryState.CLAIMED, mine.effect_id)
     assert (len(ledger), KEY in ledger, ledger.lookup(KEY)) == (0, False, None)
     clock.advance(SECOND)
     settle(ledger, mine, clock)
-    there = refused(ledger, clock)
+    there = row_in_the_way(ledger, clock)
     assert (there.state, there.value, there.excluded) == (EntryState.DONE, b'{"n":1}', True)
     entry = ledger.lookup(KEY)
     assert entry is not None
@@ -252,7 +252,7 @@ def test_a_doubt_is_taken_over_only_by_who_may(ledger: EffectLedger, clock: Fixe
     ledger.doubt(first)
     assert ledger.in_doubt() == (SLOT,)
     assert (ledger.lookup(KEY), len(ledger)) == (None, 0)
-    assert refused(ledger, clock).state is EntryState.IN_DOUBT
+    assert row_in_the_way(ledger, clock).state is EntryState.IN_DOUBT
     clock.advance(SECOND)
     over = claim(ledger, clock, even_in_doubt=True)
     assert over.found is not None
@@ -301,7 +301,7 @@ def test_a_claim_ends_once(ledger: EffectLedger, clock: FixedClock) -> None:
     other = take(ledger, clock, again.slot)
     ledger.release(again)
     ledger.doubt(again)
-    assert refused(ledger, clock, again.slot).effect_id == other.effect_id
+    assert row_in_the_way(ledger, clock, again.slot).effect_id == other.effect_id
 
 
 def test_a_late_settlement_does_not_replace_a_newer_entry(ledger: EffectLedger, clock: FixedClock) -> None:

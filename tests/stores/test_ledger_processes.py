@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.stores.ledger_child import Book, said, shop_tool
+from tests.stores.ledger_child import Book, result_as_list, shop_tool
 from tests.tools.order_shop import NAME, runner_for
 
 from demiurge import SqliteEffectLedger
@@ -33,8 +33,8 @@ def test_eight_threads_place_each_order_once(tmp_path: Path) -> None:
         def work(number: int) -> list[Any]:
             calls = [{"order_id": order} for order in ORDERS]
             if number % 2:
-                return [said(runner.exec_sync(NAME, call)) for call in calls]
-            return [said(asyncio.run(runner.exec(NAME, call))) for call in calls]
+                return [result_as_list(runner.exec_sync(NAME, call)) for call in calls]
+            return [result_as_list(asyncio.run(runner.exec(NAME, call))) for call in calls]
 
         with ThreadPoolExecutor(8) as pool:
             answers = [answer for answered in pool.map(work, range(8)) for answer in answered]

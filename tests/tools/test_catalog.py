@@ -25,11 +25,11 @@ def handle(params: Nothing, *, context: ToolContext) -> ToolResult[None]:
     return ToolResult(message="done")
 
 
-def made(name: str, effect: ToolEffect = ToolEffect.READ_ONLY) -> Tool[Any, Any]:
+def make_tool(name: str, effect: ToolEffect = ToolEffect.READ_ONLY) -> Tool[Any, Any]:
     return Tool[Nothing, None](name=name, description="d", handler=handle, effect=effect)
 
 
-TOOLS = [made("zeta"), made("alpha"), made("change", ToolEffect.STATE_CHANGE)]
+TOOLS = [make_tool("zeta"), make_tool("alpha"), make_tool("change", ToolEffect.STATE_CHANGE)]
 POLICY = ToolPolicy(("zeta", "change", "absent"), (ToolEffect.STATE_CHANGE,))
 
 

@@ -195,17 +195,17 @@ def test_a_call_is_taken_exactly_if_it_fits(tool: Listed) -> None:
         assert (refusal(bound, arguments) is None) == fits
 
 
-def closed(schema: Any) -> Any:
+def closed_schema(schema: Any) -> Any:
     """Derived: the same schema, with no other fields than those that it names."""
     if isinstance(schema, list):
-        return [closed(child) for child in schema]
+        return [closed_schema(child) for child in schema]
     if not isinstance(schema, dict):
         return schema
     extra = {"additionalProperties": False} if isinstance(schema.get("properties"), dict) else {}
-    return {key: closed(child) for key, child in schema.items()} | extra
+    return {key: closed_schema(child) for key, child in schema.items()} | extra
 
 
-@pytest.mark.parametrize("form", [dict, closed], ids=["given", "closed"])
+@pytest.mark.parametrize("form", [dict, closed_schema], ids=["given", "closed"])
 @pytest.mark.parametrize("tool", TOOLS, ids=name_of)
 def test_slightly_changed_values_are_judged_as_the_independent_validator_judges_them(
     tool: Listed, form: Callable[[Any], Any]

@@ -95,7 +95,7 @@ class Turn:
         return str(name)
 
 
-def asked(*names: str) -> list[tuple[str, str, str]]:
+def calls_of(*names: str) -> list[tuple[str, str, str]]:
     return [(f"c{index}", name, f'{{"n": {index}}}') for index, name in enumerate(names)]
 
 
@@ -129,7 +129,7 @@ async def test_no_calls_no_answers() -> None:
 @pytest.mark.parametrize("max_parallel", [1, 3])
 async def test_a_denied_call_in_the_middle_stops_nobody(max_parallel: int) -> None:
     turn = Turn(max_parallel)
-    results = await turn.runner.exec_many(asked("reads", "hidden", "reads", "no such tool", "writes"))
+    results = await turn.runner.exec_many(calls_of("reads", "hidden", "reads", "no such tool", "writes"))
     codes = [result.error_code for result in results]
     assert codes == [None, "policy_denied", None, "policy_denied", None]
     assert [result.tool_call_id for result in results] == ["c0", "c1", "c2", "c3", "c4"]
@@ -141,7 +141,7 @@ async def test_a_denied_call_in_the_middle_stops_nobody(max_parallel: int) -> No
 def test_only_neighbours_that_read_overlap(names: list[str], max_parallel: int) -> None:
     async def run() -> tuple[Turn, Any]:
         turn = Turn(max_parallel)
-        return turn, await turn.runner.exec_many(asked(*names))
+        return turn, await turn.runner.exec_many(calls_of(*names))
 
     turn, results = asyncio.run(run())
     assert [result.tool_call_id for result in results] == [f"c{index}" for index in range(len(names))]
@@ -163,7 +163,7 @@ def test_only_neighbours_that_read_overlap(names: list[str], max_parallel: int) 
 async def test_a_signal_goes_up_and_every_call_is_answered(max_parallel: int) -> None:
     turn = Turn(max_parallel)
     with pytest.raises(LoopSignal):
-        await turn.runner.exec_many(asked("reads", "writes", "signals", "reads", "waits", "writes"))
+        await turn.runner.exec_many(calls_of("reads", "writes", "signals", "reads", "waits", "writes"))
     codes = turn.codes()
     assert sorted(codes) == ["c0", "c1", "c2", "c3", "c4", "c5"]
     assert [codes["c0"], codes["c1"]] == ["ok", "ok"]
@@ -174,7 +174,7 @@ async def test_a_signal_goes_up_and_every_call_is_answered(max_parallel: int) ->
 @pytest.mark.parametrize("max_parallel", [1, 2, 4])
 async def test_a_cancelled_turn_answers_every_call(max_parallel: int) -> None:
     turn = Turn(max_parallel)
-    task = asyncio.create_task(turn.runner.exec_many(asked("writes", "waits", "waits", "waits", "writes", "hidden")))
+    task = asyncio.create_task(turn.runner.exec_many(calls_of("writes", "waits", "waits", "waits", "writes", "hidden")))
     await turn.begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -188,7 +188,7 @@ async def test_a_cancelled_turn_answers_every_call(max_parallel: int) -> None:
 
 async def test_a_turn_that_is_cancelled_before_it_begins_answers_nobody() -> None:
     turn = Turn()
-    task = asyncio.create_task(turn.runner.exec_many(asked("reads", "writes")))
+    task = asyncio.create_task(turn.runner.exec_many(calls_of("reads", "writes")))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -216,7 +216,7 @@ async def test_the_providers_own_payload_is_in_the_record_and_nowhere_else() -> 
 
 def test_without_a_loop_a_turn_is_answered_in_order() -> None:
     turn = Turn(max_parallel=4)
-    results = turn.runner.exec_many_sync(asked("reads", "hidden", "writes", "also_reads"))
+    results = turn.runner.exec_many_sync(calls_of("reads", "hidden", "writes", "also_reads"))
     assert [result.error_code for result in results] == [None, "policy_denied", None, None]
     assert [result.tool_call_id for result in results] == ["c0", "c1", "c2", "c3"]
     assert turn.trace == ["+0", "-0", "+2", "-2", "+3", "-3"]
@@ -225,7 +225,7 @@ def test_without_a_loop_a_turn_is_answered_in_order() -> None:
 def test_without_a_loop_a_signal_goes_up_and_every_call_is_answered() -> None:
     turn = Turn()
     with pytest.raises(LoopSignal):
-        turn.runner.exec_many_sync(asked("writes", "signals", "reads", "hidden"))
+        turn.runner.exec_many_sync(calls_of("writes", "signals", "reads", "hidden"))
     assert turn.codes() == {"c0": "ok", **dict.fromkeys(["c1", "c2", "c3"], "cancelled")}
     assert "+2" not in turn.trace
 
@@ -233,7 +233,7 @@ def test_without_a_loop_a_signal_goes_up_and_every_call_is_answered() -> None:
 async def test_calls_that_the_loop_refuses_are_answered_in_their_place() -> None:
     turn = Turn(max_parallel=4)
     refused = {0: ToolErrorCode.ROUNDS_EXCEEDED, 2: ToolErrorCode.REPEATED_CALL, 3: ToolErrorCode.REPEATED_CALL}
-    results = await turn.runner.exec_many(asked("writes", "reads", "reads", "hidden"), refused=refused)
+    results = await turn.runner.exec_many(calls_of("writes", "reads", "reads", "hidden"), refused=refused)
     assert [result.error_code for result in results] == ["rounds_exceeded", None, "repeated_call", "repeated_call"]
     assert [result.record.name for result in results] == ["writes", "reads", "reads", "hidden"]
     assert turn.codes() == {"c0": "rounds_exceeded", "c1": "ok", "c2": "repeated_call", "c3": "repeated_call"}
@@ -245,7 +245,7 @@ async def test_calls_that_the_loop_refuses_are_answered_in_their_place() -> None
 async def test_each_answer_is_told_also_when_the_turn_is_cut_short(max_parallel: int) -> None:
     turn = Turn(max_parallel)
     told: list[ToolExecResult] = []
-    calls = asked("writes", "hidden", "waits", "writes", "reads")
+    calls = calls_of("writes", "hidden", "waits", "writes", "reads")
     refused = {4: ToolErrorCode.REPEATED_CALL}
     task = asyncio.create_task(turn.runner.exec_many(calls, answered=told.append, refused=refused))
     await turn.begun.wait()

@@ -474,7 +474,7 @@ def test_safe_message_of_wrong_arguments_names_declared_fields_only() -> None:
     assert result.safe_message == f"{table} Found: text is required; there is an unknown field."
 
 
-async def waits(params: Query, *, context: ToolContext) -> ToolResult[Found]:
+async def waiting_handler(params: Query, *, context: ToolContext) -> ToolResult[Found]:
     await asyncio.sleep(60)
     raise AssertionError
 
@@ -483,7 +483,7 @@ async def test_budgets_enforced() -> None:
     """BUDGETS_ENFORCED: time in the handler, bytes of the result, tokens of the run."""
     spent = BudgetTracker(Budget(max_total_tokens=1))
     spent.record_cumulative("e", TokenUsage(2))
-    tool = dataclasses.replace(TOOL, handler=waits)
+    tool = dataclasses.replace(TOOL, handler=waiting_handler)
     runs = {
         "timeout": ToolRunner([tool], policy=ToolPolicy(("web__search",), budgets=Budgets(max_runtime_ms=5))),
         "result_too_large": ToolRunner(
@@ -499,7 +499,7 @@ async def test_unknown_outcome_of_a_change_that_ran_out_of_time() -> None:
     """UNKNOWN_OUTCOME is an error of its own, and says not to repeat."""
     policy = ToolPolicy(("web__search",), budgets=Budgets(max_runtime_ms=5))
     for effect in (ToolEffect.STATE_CHANGE, ToolEffect.EXTERNAL_SIDE_EFFECT):
-        runner = ToolRunner([dataclasses.replace(TOOL, handler=waits, effect=effect)], policy=policy)
+        runner = ToolRunner([dataclasses.replace(TOOL, handler=waiting_handler, effect=effect)], policy=policy)
         result = await runner.exec("web__search", {"text": "x"})
         assert result.error_code == "unknown_outcome"
         assert "Check before trying again" in result.content

@@ -156,26 +156,26 @@ def test_roles_that_are_no_list_decide_nothing() -> None:
 TOOLS, ROLES, TENANTS, ACTORS = ("a", "b", "c", "d"), ("r", "s"), ("t", "u"), ("x", "y")
 
 
-def some(names: tuple[Any, ...]) -> st.SearchStrategy[tuple[Any, ...]]:
+def subsets_of(names: tuple[Any, ...]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(st.sampled_from(names), unique=True, max_size=len(names)).map(tuple)
 
 
 @st.composite
 def rules(draw: st.DrawFn, widens: bool = True) -> ToolPolicyRule:
     name = draw(st.text("abcdef", min_size=8, max_size=8))
-    asked = draw(some(TOOLS))
+    asked = draw(subsets_of(TOOLS))
     try:
         return ToolPolicyRule(
             name,
-            draw(some(ROLES)),
-            draw(some(TENANTS)),
-            draw(some(ACTORS)),
-            draw(some(TOOLS)) if widens else (),
+            draw(subsets_of(ROLES)),
+            draw(subsets_of(TENANTS)),
+            draw(subsets_of(ACTORS)),
+            draw(subsets_of(TOOLS)) if widens else (),
             asked,
-            draw(some(tuple(ToolEffect))),
-            draw(some(TOOLS)),
-            draw(some(tuple(ToolEffect))),
-            draw(some(ROLES)) if asked else (),
+            draw(subsets_of(tuple(ToolEffect))),
+            draw(subsets_of(TOOLS)),
+            draw(subsets_of(tuple(ToolEffect))),
+            draw(subsets_of(ROLES)) if asked else (),
         )
     except InvalidValue:
         return ToolPolicyRule(name, roles=("r",), denied_effects=(OUTSIDE,))
@@ -184,7 +184,9 @@ def rules(draw: st.DrawFn, widens: bool = True) -> ToolPolicyRule:
 @st.composite
 def policies(draw: st.DrawFn) -> ToolPolicy:
     """A policy with those of some rules that fit together."""
-    policy = ToolPolicy(draw(some(TOOLS)), draw(some(tuple(ToolEffect))), require_approval_for_tools=draw(some(TOOLS)))
+    policy = ToolPolicy(
+        draw(subsets_of(TOOLS)), draw(subsets_of(tuple(ToolEffect))), require_approval_for_tools=draw(subsets_of(TOOLS))
+    )
     policy = replace(policy, approvers=draw(st.sampled_from([(), (), ROLES, ("r",)])))
     for rule in draw(st.lists(rules(), max_size=5)):
         policy = with_rule(policy, rule) or policy
@@ -202,7 +204,7 @@ CALLERS = st.builds(
     ToolPolicyContext,
     actor=st.sampled_from(["", *ACTORS]),
     tenant=st.sampled_from(["", *TENANTS]),
-    roles=some(("", *ROLES)),
+    roles=subsets_of(("", *ROLES)),
 )
 CALLS = st.tuples(CALLERS, st.sampled_from([*TOOLS, "e"]), st.sampled_from(list(ToolEffect)))
 
@@ -269,7 +271,7 @@ def test_json_gives_the_same_policy_back(policy: ToolPolicy) -> None:
     assert policy_problems(data) == []
 
 
-@given(st.lists(rules(), max_size=4), some(TOOLS), some(ROLES))
+@given(st.lists(rules(), max_size=4), subsets_of(TOOLS), subsets_of(ROLES))
 def test_a_policy_is_refused_exactly_when_it_has_problems(
     given_rules: list[ToolPolicyRule], allowed: tuple[str, ...], approvers: tuple[str, ...]
 ) -> None:
@@ -294,7 +296,7 @@ def every_caller() -> list[ToolPolicyContext]:
     ]
 
 
-@given(st.lists(rules(), max_size=4), some(TOOLS))
+@given(st.lists(rules(), max_size=4), subsets_of(TOOLS))
 def test_a_line_is_refused_exactly_when_no_caller_could_notice_it(
     given_rules: list[ToolPolicyRule], allowed: tuple[str, ...]
 ) -> None:

@@ -60,7 +60,7 @@ def judge(schema: Any) -> Any:
     return jsonschema.Draft7Validator(schema, format_checker=jsonschema.FormatChecker())
 
 
-def taken(codec: ParamsCodec, value: Any) -> bool:
+def is_accepted(codec: ParamsCodec, value: Any) -> bool:
     try:
         codec.parse(json.dumps(value))
     except ToolValidationError as error:
@@ -109,7 +109,7 @@ def test_a_value_is_taken_exactly_if_the_schema_accepts_it(data: st.DataObject) 
     codec, strict, lenient = ParamsCodec(kind, schema), judge(schema), judge(expected(spec, lenient=True))
     for value in perturbed(data.draw(values(spec))):
         if isinstance(value, dict) and not has_whole_float(value):
-            verdict = taken(codec, value)
+            verdict = is_accepted(codec, value)
             assert verdict == lenient.is_valid(value), value
             assert verdict or not strict.is_valid(value), value
 

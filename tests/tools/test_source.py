@@ -30,16 +30,16 @@ def handle(params: Nothing, *, context: ToolContext) -> ToolResult[None]:
     return ToolResult(message="done")
 
 
-def made(name: str) -> Tool[Any, Any]:
+def make_tool(name: str) -> Tool[Any, Any]:
     return Tool[Nothing, None](name=name, description="d", handler=handle)
 
 
 def test_a_collision_raises_in_a_source_and_across_sources() -> None:
     with pytest.raises(PromptValidationError) as caught:
-        StaticToolSource([made("a"), made("a")])
+        StaticToolSource([make_tool("a"), make_tool("a")])
     assert caught.value.code == "tool_id_collision"
     with pytest.raises(PromptValidationError):
-        CompositeToolSource(StaticToolSource([made("a")]), StaticToolSource([made("a")]))
+        CompositeToolSource(StaticToolSource([make_tool("a")]), StaticToolSource([make_tool("a")]))
 
 
 class Growing:
@@ -55,22 +55,22 @@ class Growing:
 
 def test_a_source_that_grows_into_a_collision_is_found_out() -> None:
     growing = Growing()
-    joined = CompositeToolSource(StaticToolSource([made("a")]), growing)
-    growing.tools.append(made("b"))
+    joined = CompositeToolSource(StaticToolSource([make_tool("a")]), growing)
+    growing.tools.append(make_tool("b"))
     assert [spec.name for spec in joined.specs()] == ["a", "b"]
-    growing.tools.append(made("a"))
+    growing.tools.append(make_tool("a"))
     with pytest.raises(PromptValidationError):
         joined.specs()
 
 
 def test_lookup_goes_through_all_sources() -> None:
-    joined = CompositeToolSource(StaticToolSource([made("a")]), StaticToolSource(CORE_TOOLS))
+    joined = CompositeToolSource(StaticToolSource([make_tool("a")]), StaticToolSource(CORE_TOOLS))
     assert joined.get("core__get_current_time") is CORE_TOOLS[0].bound
     assert joined.get("none") is None
 
 
 def test_missing_redaction_is_an_error_at_registration() -> None:
-    bound = made("a").bound
+    bound = make_tool("a").bound
     spec = dataclasses.replace(bound.spec)
     object.__setattr__(spec, "redaction", None)
     with pytest.raises(PromptValidationError) as caught:

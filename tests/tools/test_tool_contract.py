@@ -61,14 +61,14 @@ def lookup(params: LookupParams, *, context: ToolContext) -> ToolResult[LookupRe
     return ToolResult(message=f"Fetched {params.entity_id}", value=LookupResult(params.entity_id, "https://..."))
 
 
-def made(kind: Any = Tool[LookupParams, LookupResult], **changes: Any) -> Any:
+def lookup_tool(kind: Any = Tool[LookupParams, LookupResult], **changes: Any) -> Any:
     return kind(**{"name": "lookup_entity", "description": "Fetch an entity.", "handler": lookup, **changes})
 
 
-def refused(kind: Any = Tool[LookupParams, LookupResult], **changes: Any) -> tuple[type | None, str | None]:
+def refusal_of(kind: Any = Tool[LookupParams, LookupResult], **changes: Any) -> tuple[type | None, str | None]:
     """Which type and which part the error names."""
     with pytest.raises(PromptValidationError) as caught:
-        made(kind, **changes)
+        lookup_tool(kind, **changes)
     assert caught.value.section_path is None
     return caught.value.dataclass_type, caught.value.placeholder
 
@@ -116,41 +116,41 @@ def test_the_example_of_the_seed() -> None:
 def test_the_fields_of_a_tool_in_their_order() -> None:
     names = [entry.name for entry in dataclasses.fields(Tool) if entry.init]
     assert names[:6] == ["name", "description", "handler", "examples", "idempotency", "accepts_overrides"]
-    assert made(accepts_overrides=False).accepts_overrides is False
+    assert lookup_tool(accepts_overrides=False).accepts_overrides is False
 
 
 @pytest.mark.parametrize("name", ["a", "lookup_entity", "x-9", "_", "a" * 64])
 def test_a_name_is_1_to_64_of_its_characters(name: str) -> None:
-    assert made(name=name).name == name
+    assert lookup_tool(name=name).name == name
 
 
 @pytest.mark.parametrize("name", ["", "A", "a b", " a", "a\n", "a.b", "é", "a" * 65])
 def test_another_name_is_refused_by_its_name(name: str) -> None:
-    assert refused(name=name) == (LookupParams, name)
+    assert refusal_of(name=name) == (LookupParams, name)
 
 
 def test_a_description_is_stripped_and_has_1_to_200_characters() -> None:
-    assert made(description="  \n Fetch. \t").description == "Fetch."
-    assert made(description="x" * 200 + " ").description == "x" * 200
+    assert lookup_tool(description="  \n Fetch. \t").description == "Fetch."
+    assert lookup_tool(description="x" * 200 + " ").description == "x" * 200
     for text in ("", "  \n ", "x" * 201, None):
-        assert refused(description=text) == (LookupParams, "description")
+        assert refusal_of(description=text) == (LookupParams, "description")
 
 
 @pytest.mark.parametrize("text", ["Größe und Maß.", "検索する。", "می‌خواهم", "Send ❤️ or 👩‍💻.", "Two\nlines\tof it."])
 def test_a_description_may_be_in_any_script(text: str) -> None:
     """The original takes ASCII only; that it asked for 1 to 200 characters is all that the seed says."""
-    assert made(description=text).spec.description == text
+    assert lookup_tool(description=text).spec.description == text
 
 
 @pytest.mark.parametrize(
     "hidden", ["\x00", "\x1b", "\x7f", "\r", "\u200b", "\u202e", "\u2066", "\ufeff", "\u00ad", "\u2028", "\U000e0041"]
 )
 def test_a_description_hides_nothing(hidden: str) -> None:
-    assert refused(description=f"Fetch{hidden}it.") == (LookupParams, "description")
+    assert refusal_of(description=f"Fetch{hidden}it.") == (LookupParams, "description")
     with pytest.raises(PromptValidationError, match=f"U\\+{ord(hidden):04X}"):
-        made(description=f"Fetch{hidden}it.")
+        lookup_tool(description=f"Fetch{hidden}it.")
     example = ToolExample(description=f"a{hidden}b", input=LookupParams("a"), output=FOUND)
-    assert refused(examples=[example]) == (LookupParams, "examples")
+    assert refusal_of(examples=[example]) == (LookupParams, "examples")
 
 
 @pytest.mark.parametrize("item", [(), (P,), (P, R, R), P, (P, R, None)])
@@ -167,11 +167,11 @@ def test_params_are_a_class(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", [int, str, dict, object])
 def test_params_are_a_dataclass_a_model_or_none(kind: Any) -> None:
-    assert refused(Tool[kind, LookupResult]) == (kind, "ParamsT")
+    assert refusal_of(Tool[kind, LookupResult]) == (kind, "ParamsT")
 
 
 def test_a_tool_names_its_types() -> None:
-    assert refused(Tool) == (None, "type_arguments")
+    assert refusal_of(Tool) == (None, "type_arguments")
 
 
 def test_a_tool_without_parameters() -> None:
@@ -179,19 +179,19 @@ def test_a_tool_without_parameters() -> None:
         assert params is None
         return ToolResult(message="now", value=FOUND)
 
-    tool = made(Tool[None, LookupResult], handler=now)
+    tool = lookup_tool(Tool[None, LookupResult], handler=now)
     assert tool.spec.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
     assert answer(tool, "{}").startswith("now\n\n")
-    assert refused(Tool[None, LookupResult], handler=now, description="") == (type(None), "description")
+    assert refusal_of(Tool[None, LookupResult], handler=now, description="") == (type(None), "description")
 
 
 def test_a_tool_without_a_result() -> None:
-    tool = made(Tool[P, None], handler=handler(ToolResult[None]))
+    tool = lookup_tool(Tool[P, None], handler=handler(ToolResult[None]))
     assert answer(tool, {"entity_id": "a"}) == "m"
 
 
 def test_a_tool_without_a_handler_is_not_available() -> None:
-    tool = made(handler=None)
+    tool = lookup_tool(handler=None)
     result = ToolRunner([tool], policy=ToolPolicy((tool.name,))).exec_sync(tool.name, {"entity_id": "a"})
     assert result.error_code == "unavailable"
 
@@ -205,25 +205,25 @@ ARRAYS: list[Any] = [list[R], tuple[R, ...], Sequence[R], List[R], Tuple[R, ...]
 def test_list_tuple_and_sequence_of_one_item_are_one_result(declared: Any, returned: Any, container: Any) -> None:
     example = ToolExample(description="Two.", input=P("a"), output=container([FOUND, FOUND]))
     given = handler(ToolResult[returned], value=container([FOUND]))
-    tool = made(Tool[P, declared], handler=given, examples=(example,))
+    tool = lookup_tool(Tool[P, declared], handler=given, examples=(example,))
     assert answer(tool, {"entity_id": "a"}) == 'm\n\n[{"entity_id":"abc-123","url":"https://..."}]'
 
 
 @pytest.mark.parametrize("kind", [tuple[R], tuple[R, R], tuple[()], Tuple[int, str], "LookupResult", 3])  # noqa: UP006
 def test_a_result_of_fixed_length_or_no_type_is_refused(kind: Any) -> None:
-    assert refused(Tool[P, kind], handler=None) == (LookupParams, "ResultT")
+    assert refusal_of(Tool[P, kind], handler=None) == (LookupParams, "ResultT")
 
 
 @pytest.mark.parametrize("kind", [list["R"], List["R"], Sequence["R"], list[3], tuple["R", ...]])  # type: ignore[valid-type]  # noqa: UP006
 def test_an_item_that_is_no_type_is_refused(kind: Any) -> None:
-    assert refused(Tool[P, kind], handler=None) == (LookupParams, "ResultT")
+    assert refusal_of(Tool[P, kind], handler=None) == (LookupParams, "ResultT")
 
 
 def test_a_result_that_can_not_be_written_is_refused() -> None:
     class Opaque:
         pass
 
-    assert refused(Tool[P, Opaque], handler=None) == (LookupParams, "ResultT")
+    assert refusal_of(Tool[P, Opaque], handler=None) == (LookupParams, "ResultT")
 
 
 def no_context(params: P) -> ToolResult[R]:
@@ -285,14 +285,14 @@ def two_by_position(params: P, more: int = 0, *, context: ToolContext) -> ToolRe
     ],
 )
 def test_a_handler_is_params_and_keyword_only_context(function: Any) -> None:
-    assert refused(handler=function) == (LookupParams, "handler")
+    assert refusal_of(handler=function) == (LookupParams, "handler")
 
 
 @pytest.mark.parametrize(
     "returns", [R, None, ToolResult[P], ToolResult[MoreResult], ToolResult[list[R]], ToolResult[R] | None]
 )
 def test_a_handler_returns_the_declared_tool_result(returns: Any) -> None:
-    assert refused(handler=handler(returns)) == (LookupParams, "return")
+    assert refusal_of(handler=handler(returns)) == (LookupParams, "return")
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_a_handler_returns_the_declared_tool_result(returns: Any) -> None:
 )
 def test_annotations_that_are_wrapped_written_as_text_or_left_out(function: Any) -> None:
     """What can't be resolved, or is not there, contradicts nothing."""
-    assert made(handler=function).handler is function
+    assert lookup_tool(handler=function).handler is function
 
 
 def test_an_async_handler_is_a_handler() -> None:
@@ -326,14 +326,14 @@ def test_an_async_handler_is_a_handler() -> None:
         await asyncio.sleep(0)
         return lookup(params, context=context)
 
-    assert answer(made(handler=later), {"entity_id": "a"}).startswith("Fetched a")
+    assert answer(lookup_tool(handler=later), {"entity_id": "a"}).startswith("Fetched a")
 
 
 def test_equal_tools_are_equal_whatever_subscription_made_them() -> None:
-    one, two = made(Tool[LookupParams, LookupResult]), made(Tool[LookupParams, LookupResult])
+    one, two = lookup_tool(Tool[LookupParams, LookupResult]), lookup_tool(Tool[LookupParams, LookupResult])
     assert one == two
     assert type(one) is type(two) is Tool
-    assert one != made(Tool[LookupParams, LookupResult], description="Other.")
+    assert one != lookup_tool(Tool[LookupParams, LookupResult], description="Other.")
     assert dataclasses.replace(one) == one
     assert dataclasses.replace(one, name="other").spec.name == "other"
 
@@ -346,10 +346,10 @@ def example(**changes: Any) -> Any:
 
 
 def test_examples_are_kept_as_a_tuple() -> None:
-    assert made(examples=[example()]).examples == (example(),)
+    assert lookup_tool(examples=[example()]).examples == (example(),)
     assert ToolExample[LookupParams, LookupResult]("d", P("a"), FOUND) == example(description="d")
-    assert made(examples=[example(description="x" * 200)]).examples
-    assert made(examples=[example(description="Übung")]).examples
+    assert lookup_tool(examples=[example(description="x" * 200)]).examples
+    assert lookup_tool(examples=[example(description="Übung")]).examples
 
 
 @pytest.mark.parametrize(
@@ -371,21 +371,21 @@ def test_examples_are_kept_as_a_tuple() -> None:
     ],
 )
 def test_an_example_is_exactly_of_the_tools_types(wrong: Any) -> None:
-    assert refused(examples=[wrong]) == (LookupParams, "examples")
+    assert refusal_of(examples=[wrong]) == (LookupParams, "examples")
 
 
 @pytest.mark.parametrize("output", [FOUND, "text", {"a": FOUND}, None, [MoreResult("a", "b")], [None]])
 def test_an_example_of_an_array_is_a_sequence_of_exactly_the_item(output: Any) -> None:
     kind = Tool[LookupParams, list[LookupResult]]
-    assert refused(kind, handler=None, examples=[example(output=output)]) == (LookupParams, "examples")
-    assert made(kind, handler=None, examples=[example(output=[])]).examples
+    assert refusal_of(kind, handler=None, examples=[example(output=output)]) == (LookupParams, "examples")
+    assert lookup_tool(kind, handler=None, examples=[example(output=[])]).examples
 
 
 def test_an_example_without_parameters_or_result_has_none() -> None:
     nothing = Tool[None, None]
-    assert made(nothing, handler=None, examples=[example(input=None, output=None)]).examples
+    assert lookup_tool(nothing, handler=None, examples=[example(input=None, output=None)]).examples
     for wrong in (example(input=None), example(output=None), example(input={}, output=None)):
-        assert refused(nothing, handler=None, examples=[wrong]) == (type(None), "examples")
+        assert refusal_of(nothing, handler=None, examples=[wrong]) == (type(None), "examples")
 
 
 def test_an_example_of_a_model_or_a_plain_value() -> None:
@@ -393,10 +393,10 @@ def test_an_example_of_a_model_or_a_plain_value() -> None:
         pass
 
     model = Tool[LookupParams, ModelResult]
-    assert made(model, handler=None, examples=[example(output=ModelResult(url="u"))]).examples
-    assert refused(model, handler=None, examples=[example(output=Sub(url="u"))])[1] == "examples"
-    assert made(Tool[P, int], handler=None, examples=[example(output=3)]).examples
-    assert refused(Tool[P, int], handler=None, examples=[example(output="3")])[1] == "examples"
+    assert lookup_tool(model, handler=None, examples=[example(output=ModelResult(url="u"))]).examples
+    assert refusal_of(model, handler=None, examples=[example(output=Sub(url="u"))])[1] == "examples"
+    assert lookup_tool(Tool[P, int], handler=None, examples=[example(output=3)]).examples
+    assert refusal_of(Tool[P, int], handler=None, examples=[example(output="3")])[1] == "examples"
 
 
 # ToolResult
@@ -499,7 +499,7 @@ def test_the_rendering_protocol() -> None:
     ],
 )
 def test_the_model_reads_the_same(kind: Any, value: Any, text: str) -> None:
-    tool = made(Tool[P, kind], handler=handler(ToolResult[kind], value=value))
+    tool = lookup_tool(Tool[P, kind], handler=handler(ToolResult[kind], value=value))
     assert answer(tool, {"entity_id": "a"}) == text
 
 
@@ -518,7 +518,7 @@ def test_message_a_blank_line_and_the_value_unless_it_is_excluded(
     def say(params: P, *, context: ToolContext) -> ToolResult[R]:
         return ToolResult(message=message, value=value, exclude_value_from_context=excluded)
 
-    assert answer(made(handler=say), {"entity_id": "a"}) == text
+    assert answer(lookup_tool(handler=say), {"entity_id": "a"}) == text
 
 
 # ToolContext, ResourceRegistry
@@ -568,7 +568,7 @@ def test_a_handler_gets_the_registry_of_the_runner() -> None:
         assert context.session.event_bus is not None
         return ToolResult(message="No filesystem" if found is None else "found", value=FOUND)
 
-    tool = made(handler=look, effect=ToolEffect.READ_ONLY)
+    tool = lookup_tool(handler=look, effect=ToolEffect.READ_ONLY)
     runner = ToolRunner([tool], policy=ToolPolicy((tool.name,)), resources={Files: Files()})
     assert runner.exec_sync(tool.name, {"entity_id": "a"}).content.startswith("found")
     assert answer(tool, {"entity_id": "a"}).startswith("No filesystem")

@@ -49,7 +49,7 @@ def validator(expr: dict[str, Any]) -> Validator:
     return Schemas({}).validator(expr)
 
 
-def refused(check: Validator, value: object) -> InvalidValue:
+def refusal_of(check: Validator, value: object) -> InvalidValue:
     with pytest.raises(InvalidValue) as caught:
         check.normalise(value)
     return caught.value
@@ -154,7 +154,7 @@ def test_primitives(kind: str, value: object, normal: object) -> None:
     ],
 )
 def test_formats_are_checked(kind: str, value: object) -> None:
-    problem = refused(validator({kind: {}}), value)
+    problem = refusal_of(validator({kind: {}}), value)
     assert problem.code == "invalid_value"
     assert problem.path == ""
 
@@ -163,10 +163,10 @@ def test_a_record_has_exactly_its_fields_and_options_default_to_null() -> None:
     check = CHAT.validator("demo/UserMessage@1")
     assert check.normalise(MESSAGE) == {**MESSAGE, "tool_refs": None}
     assert check.normalise(MappingProxyType(MESSAGE)) == {**MESSAGE, "tool_refs": None}
-    assert refused(check, {**MESSAGE, "extra": 1}).path == "extra"
-    assert refused(check, {name: item for name, item in MESSAGE.items() if name != "chat_id"}).path == "chat_id"
+    assert refusal_of(check, {**MESSAGE, "extra": 1}).path == "extra"
+    assert refusal_of(check, {name: item for name, item in MESSAGE.items() if name != "chat_id"}).path == "chat_id"
     for value in (None, [], "x", 1, [("chat_id", "x")]):
-        assert refused(check, value).path == ""
+        assert refusal_of(check, value).path == ""
 
 
 def test_a_variant_may_be_written_in_two_ways() -> None:
@@ -209,13 +209,13 @@ def test_a_variant_may_be_written_in_two_ways() -> None:
     ids=repr,
 )
 def test_errors_name_the_path(value: object, path: str) -> None:
-    problem = refused(EVENT, value)
+    problem = refusal_of(EVENT, value)
     assert problem.path == path
     assert str(problem).startswith(path)
 
 
 def test_all_wrong_places_are_named() -> None:
-    problem = refused(EVENT, {"UserMessage": {"chat_id": 1, "request_id": -1, "message_ref": "", "more": 0}})
+    problem = refusal_of(EVENT, {"UserMessage": {"chat_id": 1, "request_id": -1, "message_ref": "", "more": 0}})
     for name in ("chat_id", "request_id", "message_ref", "files", "more"):
         assert f"$value.{name}" in str(problem)
 
@@ -244,7 +244,7 @@ SECRET = "hunter2-secret"
     ids=repr,
 )
 def test_a_message_never_holds_the_value(expr: dict[str, Any], value: object) -> None:
-    problem = refused(validator(expr), value)
+    problem = refusal_of(validator(expr), value)
     assert SECRET not in str(problem)
     assert SECRET not in problem.message + problem.path
 
@@ -254,7 +254,7 @@ def test_lists_take_sequences_and_not_sets_or_text() -> None:
     for value in ([3, 1], (3, 1), UserList([3, 1]), range(3, -1, -2)):
         assert check.normalise(value) == [3, 1]
     for wrong in ({1, 2}, "12", b"12", {1: 2}, iter([1]), None):
-        refused(check, wrong)
+        refusal_of(check, wrong)
 
 
 def test_sets_are_sorted_by_their_encoding_without_duplicates() -> None:
@@ -272,13 +272,13 @@ def test_maps_are_in_canonical_order_and_refuse_two_spellings_of_a_key() -> None
         (-1, "a"),
     ]
     for wrong in ({"1": "a", 1: "b"}, {"01": "a"}, {"1.0": "a"}, {True: "a"}, {"x": "a"}):
-        refused(numbers, wrong)
-    refused(validator({"map": {"key": NAT, "value": TEXT}}), {"-1": "a"})
+        refusal_of(numbers, wrong)
+    refusal_of(validator({"map": {"key": NAT, "value": TEXT}}), {"-1": "a"})
     words = validator({"map": {"key": TEXT, "value": {"unit": {}}}})
     assert list(words.normalise({"bb": None, "ä": None, "c": None})) == ["c", "bb", "ä"]
     ids = validator({"map": {"key": {"uuid": {}}, "value": NAT}})
     assert ids.normalise({UUID.upper(): 1}) == {UUID: 1}
-    refused(ids, {UUID.upper(): 1, UUID: 2})
+    refusal_of(ids, {UUID.upper(): 1, UUID: 2})
 
 
 def test_types_may_be_recursive() -> None:
@@ -288,17 +288,17 @@ def test_types_may_be_recursive() -> None:
     assert check.normalise(tree) == tree
     assert check.to_json(tree) == tree
     tree["kids"] = [leaf, {"name": "twig", "kids": [{"name": 1, "kids": []}]}]
-    assert refused(check, tree).path == "kids[1].kids[0].name"
+    assert refusal_of(check, tree).path == "kids[1].kids[0].name"
 
 
 def test_endless_and_very_deep_values_are_refused() -> None:
     loop: dict[str, Any] = {"name": "x", "kids": []}
     loop["kids"].append(loop)
-    assert "itself" in str(refused(CHAT.validator("demo/Tree@1"), loop))
+    assert "itself" in str(refusal_of(CHAT.validator("demo/Tree@1"), loop))
     chain: Any = None
     for _ in range(10_000):
         chain = {"next": chain, "at": REF}
-    assert "deep" in str(refused(CHAT.validator("demo/Chain@1"), chain))
+    assert "deep" in str(refusal_of(CHAT.validator("demo/Chain@1"), chain))
 
 
 def test_refs_are_found_in_order() -> None:
@@ -364,7 +364,7 @@ def test_a_vector_stays_one_and_only_its_new_items_are_checked() -> None:
 def test_a_wrong_item_of_a_vector_is_named_by_its_place() -> None:
     stored: Vector[Any] = Vector.of({"n": number, "title": None} for number in range(100))
     stored.root()
-    assert refused(MESSAGES, {"items": stored.append({"n": 100}).append({"n": -1})}).path == "items[101].n"
+    assert refusal_of(MESSAGES, {"items": stored.append({"n": 100}).append({"n": -1})}).path == "items[101].n"
 
 
 # Generated types with values that conform to them
@@ -507,4 +507,4 @@ def test_values_spoiled_in_one_place_are_refused(case: tuple[dict[str, Any], Any
     expr, value = case
     check = validator(expr)
     for wrong in spoiled(expr, check.normalise(value)):
-        refused(check, wrong)
+        refusal_of(check, wrong)

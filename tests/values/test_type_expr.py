@@ -11,20 +11,20 @@ from demiurge.values.type_expr import PRIMITIVES, problems
 TEXT: dict[str, Any] = {"text": {}}
 
 
-def of(expr: object) -> list[str]:
+def problems_of(expr: object) -> list[str]:
     return problems({"t/T@1": expr})
 
 
 @pytest.mark.parametrize("kind", sorted(PRIMITIVES))
 def test_primitives_are_types(kind: str) -> None:
-    assert of({kind: {}}) == []
-    assert of({"option": {"list": {"set": {kind: {}}}}}) == []
-    assert len(of({kind: {"max": 3}})) == 1
+    assert problems_of({kind: {}}) == []
+    assert problems_of({"option": {"list": {"set": {kind: {}}}}}) == []
+    assert len(problems_of({kind: {"max": 3}})) == 1
 
 
 @pytest.mark.parametrize("kind", ["int", "nat", "text", "uuid", "hash"])
 def test_maps_take_simple_keys(kind: str) -> None:
-    assert of({"map": {"key": {kind: {}}, "value": TEXT}}) == []
+    assert problems_of({"map": {"key": {kind: {}}, "value": TEXT}}) == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_maps_take_simple_keys(kind: str) -> None:
     ids=repr,
 )
 def test_anything_else_is_one_problem_with_a_path(expr: object) -> None:
-    (problem,) = of(expr)
+    (problem,) = problems_of(expr)
     assert problem.startswith("t/T@1")
 
 
@@ -136,6 +136,6 @@ def test_a_bad_type_hides_no_endless_one() -> None:
 
 @pytest.mark.parametrize("wrap", ["option", "list", "set"])
 def test_a_type_may_refer_to_itself(wrap: str) -> None:
-    assert of({"record": {"next": {wrap: {"ref": "t/T@1"}}}}) == []
-    assert of({"variant": {"Leaf": TEXT, "Node": {"ref": "t/T@1"}}}) == []
-    assert of({"map": {"key": TEXT, "value": {"ref": "t/T@1"}}}) == []
+    assert problems_of({"record": {"next": {wrap: {"ref": "t/T@1"}}}}) == []
+    assert problems_of({"variant": {"Leaf": TEXT, "Node": {"ref": "t/T@1"}}}) == []
+    assert problems_of({"map": {"key": TEXT, "value": {"ref": "t/T@1"}}}) == []

@@ -31,7 +31,7 @@ SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
 
 
-def said(*texts: str, role: str = "assistant") -> Message:
+def message_of(*texts: str, role: str = "assistant") -> Message:
     return Message(role, tuple(map(Text, texts)))
 
 
@@ -65,7 +65,7 @@ HOSTED = {"type": "file_search_call", "id": "fs_1", "queries": ["q"]}
                 tool_calls=CHAT_CALLS,
                 finish_reason="tool_calls",
                 usage=Usage(10, 7, 4, 3),
-                items=(Reasoning(("Hm.",), {"reasoning_content": "Hm."}), said("I look."), *CHAT_CALLS),
+                items=(Reasoning(("Hm.",), {"reasoning_content": "Hm."}), message_of("I look."), *CHAT_CALLS),
                 response_id="c_1",
                 model="m",
                 raw_finish_reason="tool_calls",
@@ -100,7 +100,7 @@ HOSTED = {"type": "file_search_call", "id": "fs_1", "queries": ["q"]}
                 items=(
                     Reasoning(("Hm.",), SIGNED),
                     Reasoning((), HIDDEN),
-                    said("Let me ", "look."),
+                    message_of("Let me ", "look."),
                     Opaque(SEARCH),
                     Opaque(FOUND),
                     *MESSAGES_CALLS,
@@ -130,7 +130,7 @@ HOSTED = {"type": "file_search_call", "id": "fs_1", "queries": ["q"]}
                 tool_calls=(RESPONSES_CALL,),
                 finish_reason="tool_calls",
                 usage=Usage(10, 7, 4, 3),
-                items=(Reasoning(("Hm.",), THOUGHT), Opaque(HOSTED), said("Let me ", "look."), RESPONSES_CALL),
+                items=(Reasoning(("Hm.",), THOUGHT), Opaque(HOSTED), message_of("Let me ", "look."), RESPONSES_CALL),
                 response_id="resp_1",
                 model="m",
                 raw_finish_reason="completed",

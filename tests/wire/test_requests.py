@@ -49,7 +49,7 @@ SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
 
 
-def said(*texts: str, role: str = "assistant") -> Message:
+def message_of(*texts: str, role: str = "assistant") -> Message:
     return Message(role, tuple(map(Text, texts)))
 
 
@@ -124,16 +124,16 @@ def test_the_text_format(wire: ModuleType, strict: bool, expected: object) -> No
     chat=[
         (
             [
-                said("Be ", "brief.", role="system"),
+                message_of("Be ", "brief.", role="system"),
                 Message("user", (Text("Look:"), Image("image/png", b"\x01\x02"), Audio("audio/mpeg", b"\x03"))),
                 Reasoning(("Hm.",), {"reasoning_content": "Hm."}),
-                said("I look."),
+                message_of("I look."),
                 ToolCall("call_1", "docs__read", '{"path":"a"}'),
                 ToolCall("call_2", "docs__read", '{"path":', invalid=True),
                 ToolOutput("call_1", "text of a"),
                 ToolOutput("call_2", '{"ok": false}', is_error=True),
-                said("Done."),
-                said("Thanks.", role="user"),
+                message_of("Done."),
+                message_of("Thanks.", role="user"),
                 ToolCall("call_3", "docs__read", "{}"),
             ],
             {
@@ -168,19 +168,19 @@ def test_the_text_format(wire: ModuleType, strict: bool, expected: object) -> No
     messages=[
         (
             [
-                said("Be brief.", role="system"),
+                message_of("Be brief.", role="system"),
                 Message("user", (Text("Look: "), Image("image/png", b"\x89P"))),
                 Reasoning(("Hm.",), SIGNED),
                 Reasoning((), HIDDEN),
                 Opaque(SEARCH),
                 Opaque(FOUND),
-                said("I look."),
+                message_of("I look."),
                 ToolCall("toolu_1", "t", '{"path": "x"}'),
                 ToolCall("toolu_2", "t", "{}"),
                 ToolOutput("toolu_1", "text"),
                 ToolOutput("toolu_2", "no", is_error=True),
-                said("In French.", role="developer"),
-                said("And now?", role="user"),
+                message_of("In French.", role="developer"),
+                message_of("And now?", role="user"),
             ],
             {
                 "system": "Be brief.\n\nIn French.",
@@ -222,10 +222,10 @@ def test_the_text_format(wire: ModuleType, strict: bool, expected: object) -> No
     responses=[
         (
             [
-                said("Be brief.", role="system"),
+                message_of("Be brief.", role="system"),
                 Message("user", (Text("Look:"), Image("image/png", b"\x01\x02"), Audio("audio/x-wav", b"\x03"))),
                 Reasoning(("thought",), {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"}),
-                said("One. ", "Two."),
+                message_of("One. ", "Two."),
                 ToolCall("call_1", "docs__read", '{"path":"a"}'),
                 ToolOutput("call_1", "text of a"),
                 ToolOutput("call_2", '{"ok": false}', is_error=True),
@@ -289,15 +289,15 @@ def test_reasoning_and_items_of_another_format_are_not_sent(wire: ModuleType, it
 
 @table(
     "item",
-    chat=[(said("x", role="tool"),), (Message("assistant", (Image("image/png", b""),)),)],
+    chat=[(message_of("x", role="tool"),), (Message("assistant", (Image("image/png", b""),)),)],
     messages=[
-        (said("x", role="critic"),),
+        (message_of("x", role="critic"),),
         (Message("user", (Audio("audio/wav", b""),)),),
         (Message("assistant", (Image("image/png", b""),)),),
         (Message("system", (Image("image/png", b""),)),),
         (ToolCall("a", "t", "not checked"),),
     ],
-    responses=[(said("x", role="tool"),), (Message("assistant", (Image("image/png", b""),)),)],
+    responses=[(message_of("x", role="tool"),), (Message("assistant", (Image("image/png", b""),)),)],
 )
 def test_an_item_that_the_format_cannot_express_is_refused(wire: ModuleType, item: Item) -> None:
     with pytest.raises(InvalidValue):

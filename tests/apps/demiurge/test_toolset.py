@@ -20,7 +20,7 @@ def toolset(chat: Chat, *names: str, choice: ToolChoice | None = None) -> Ref:
     return chat.put(encode_toolset("openai-responses", specs, choice))
 
 
-def asked(chat: Chat) -> Any:
+def last_tool_choice(chat: Chat) -> Any:
     return chat.requests[-1]["tool_choice"]
 
 
@@ -51,29 +51,29 @@ def test_nothing_runs_under_a_toolset_that_is_none(blob: bytes) -> None:
 def test_the_order_of_choices() -> None:
     chat = Chat()
     chat.say("nothing chosen", tools_ref=toolset(chat, READ))
-    assert asked(chat) == AUTO
+    assert last_tool_choice(chat) == AUTO
     chat.answer("1")
     chat.chat("ChatTools", tools_ref=toolset(chat, READ, choice="none"), tool_choice=None)
     chat.say("the choice of the chat's toolset")
-    assert asked(chat) == {"$tag": "None", "$value": None}
+    assert last_tool_choice(chat) == {"$tag": "None", "$value": None}
     chat.answer("2")
     chat.say("also beside a toolset that makes none", tools_ref=toolset(chat, READ))
-    assert asked(chat) == {"$tag": "None", "$value": None}
+    assert last_tool_choice(chat) == {"$tag": "None", "$value": None}
     chat.answer("2")
     kept = toolset(chat, READ, LIST, choice="none")
     chat.chat("ChatTools", tools_ref=kept, tool_choice=REQUIRED)
     chat.say("the chat's choice")
-    assert asked(chat) == REQUIRED
+    assert last_tool_choice(chat) == REQUIRED
     chat.answer("3")
     brought = toolset(chat, READ, LIST, choice=NamedTool(LIST))
     chat.say("the choice of the toolset that comes with the message", tools_ref=brought)
-    assert asked(chat) == {"$tag": "Tool", "$value": {"name": LIST}}
+    assert last_tool_choice(chat) == {"$tag": "Tool", "$value": {"name": LIST}}
     chat.answer("4")
     chat.say("the message's own", tools_ref=brought, tool_choice=AUTO)
-    assert asked(chat) == AUTO
+    assert last_tool_choice(chat) == AUTO
     chat.answer("5")
     chat.say("the chat's again")
-    assert (asked(chat), chat.requests[-1]["tools_ref"]) == (REQUIRED, kept)
+    assert (last_tool_choice(chat), chat.requests[-1]["tools_ref"]) == (REQUIRED, kept)
 
 
 def test_a_chat_keeps_its_own_toolset_and_a_message_narrows_it_for_its_turn() -> None:
@@ -126,13 +126,13 @@ def test_a_blob_that_is_no_toolset_does_not_become_the_chats(blob: bytes) -> Non
 def test_a_choice_is_for_one_message_and_its_follow_ups_are_free() -> None:
     chat = Chat()
     chat.say("go", tools_ref=toolset(chat, READ), tool_choice=REQUIRED)
-    assert asked(chat) == REQUIRED
+    assert last_tool_choice(chat) == REQUIRED
     chat.answer("", read("a"))
     chat.result(chat.tools[0])
-    assert asked(chat) == AUTO
+    assert last_tool_choice(chat) == AUTO
     chat.answer("done")
     chat.say("again")
-    assert asked(chat) == AUTO
+    assert last_tool_choice(chat) == AUTO
     assert chat.cell["tool_choice"] is None
 
 
@@ -142,7 +142,7 @@ def test_toolset_and_choice_are_cleared() -> None:
     chat.chat("ChatTools", tools_ref=None, tool_choice=None)
     assert (chat.cell["tools_ref"], chat.cell["tool_choice"]) == (None, None)
     chat.say("go")
-    assert (chat.requests[-1]["tools_ref"], asked(chat)) == (None, None)
+    assert (chat.requests[-1]["tools_ref"], last_tool_choice(chat)) == (None, None)
 
 
 def test_the_toolset_of_an_open_turn_stays() -> None:

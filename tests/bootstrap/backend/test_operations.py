@@ -95,12 +95,12 @@ def test_only_reads_holds_for_reads_checks_and_dry_runs() -> None:
         assert not OPERATIONS[f"keep.{name}"].only_reads(args)
 
 
-def seen(name: str) -> str:
+def operation_pattern(name: str) -> str:
     """A process that joined settles by watching until it is done."""
     return {"run.settle": r"run\.settl(e|ing)"}.get(name, name)
 
 
-async def made(operation: Operation, call: Any, args: tuple[Any, ...]) -> Any:
+async def make_call(operation: Operation, call: Any, args: tuple[Any, ...]) -> Any:
     """Returns the result of a call; of a call that streams, its first frame."""
     if operation.kind == "stream":
         return await anext(call(*args))
@@ -116,9 +116,9 @@ async def test_a_caller_without_a_role_is_refused_by_every_operation(tmp_path: P
             call = getattr(getattr(backend.of(stranger), operation.group), operation.function.__name__)
             args = ARGUMENTS.get(name, ())
             with pytest.raises(
-                UsageError, match=f"stranger .cook. may not call {seen(name)}: it takes the role"
+                UsageError, match=f"stranger .cook. may not call {operation_pattern(name)}: it takes the role"
             ) as refused:
-                await made(operation, call, args)
+                await make_call(operation, call, args)
             assert refused.value.code == "role_missing"
 
 

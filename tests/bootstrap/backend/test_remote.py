@@ -21,7 +21,7 @@ from demiurge.tools import tool
 from demiurge.values.refs import ref_of
 
 
-def nobody() -> Backend:
+def refuse_to_take_over() -> Backend:
     raise Conflict("Nobody takes over.", code="gone")
 
 
@@ -44,7 +44,7 @@ async def test_a_remote_takes_over_the_world_after_its_owner_exits(tmp_path: Pat
 
 
 async def test_clients_get_a_conflict_if_nobody_can_take_over_from_the_owner(tmp_path: Path) -> None:
-    remote = Remote(OwnerConnection(socket_path(tmp_path / "w"), nobody))
+    remote = Remote(OwnerConnection(socket_path(tmp_path / "w"), refuse_to_take_over))
     async with World.open(tmp_path / "w", environment={}):
         await remote.read.info()
     with pytest.raises(Conflict, match="Nobody takes over"):

@@ -73,13 +73,13 @@ async def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         yield world
 
 
-def nobody() -> Backend:
+def refuse_to_take_over() -> Backend:
     raise Conflict("Nobody takes over.", code="gone")
 
 
 @pytest.fixture
 def remote(owner: World, tmp_path: Path) -> Remote:
-    return Remote(OwnerConnection(socket_path(tmp_path / "w"), nobody))
+    return Remote(OwnerConnection(socket_path(tmp_path / "w"), refuse_to_take_over))
 
 
 def jump(self: Any) -> None: ...
@@ -93,7 +93,7 @@ async def create(remote: Remote) -> tuple[str, int, str]:
     return await remote.run.submit("demiurge/ChatCreated@1", value, None, "k")
 
 
-async def say(remote: Remote) -> None:
+async def submit_message(remote: Remote) -> None:
     ref = await asyncio.to_thread(remote.run.put_blob, user_blob("hi"))
     value = {"chat_id": "main", "request_id": 1, "text": "hi", "message_ref": ref, "model": "m", "max_tokens": 9}
     await remote.run.submit("demiurge/UserMessage@1", {**value, "provider": "openai-responses"}, None, None)
@@ -104,7 +104,7 @@ async def test_a_whole_turn_with_an_approval_over_the_socket(owner: World, remot
     assert (unit, seq) == (MAIN, 0)
     assert digest.startswith("sha256:")
     assert await create(remote) == (unit, seq, digest)
-    await say(remote)
+    await submit_message(remote)
     frames = [shown async for shown in remote.run.settling(MAIN)]
     assert [f["delta"] for f in frames if f["type"] == TextDelta.type] == ["Hel"]
     assert frames[0]["unit"] == MAIN
@@ -230,7 +230,7 @@ async def test_an_answer_that_can_not_travel_does_not_look_as_if_the_owner_had_g
 
 async def test_a_client_may_leave_while_it_waits(owner: World, remote: Remote, tmp_path: Path) -> None:
     await create(remote)
-    await say(remote)
+    await submit_message(remote)
     request = cbor.encode({"op": "run.settling", "caller": USER.to_node(), "args": [None, []]})
 
     def leave() -> None:
@@ -265,7 +265,9 @@ async def test_a_path_too_long_for_a_socket_is_served_from_a_short_one(tmp_path:
     assert len(str(path)) <= 100
     assert path != socket_path(tmp_path / ("long" * 31) / "w")
     async with World.open(folder, environment={}) as world:
-        assert (await Remote(OwnerConnection(path, nobody)).read.info())["world_id"] == (await world.info())["world_id"]
+        assert (await Remote(OwnerConnection(path, refuse_to_take_over)).read.info())["world_id"] == (
+            await world.info()
+        )["world_id"]
         assert path.stat().st_mode & 0o077 == 0
         assert path.parent.stat().st_mode & 0o077 == 0
     assert not path.exists()
@@ -296,7 +298,7 @@ async def test_only_a_socket_is_removed_to_make_place_for_the_socket(tmp_path: P
 
 
 def nobody_asks() -> Backend:
-    return Remote(OwnerConnection(Path("nowhere"), nobody))
+    return Remote(OwnerConnection(Path("nowhere"), refuse_to_take_over))
 
 
 class Closing:

@@ -176,7 +176,7 @@ def arguments(here: Room, name: str) -> list[tuple[Any, ...]]:
             return [()]
 
 
-async def asked(here: Room, backend: Backend) -> list[str]:
+async def results_of_reads(here: Room, backend: Backend) -> list[str]:
     """Returns the result of every call that only reads; for a refused call, its error."""
     told: list[str] = []
     for name, operation in OPERATIONS.items():
@@ -202,7 +202,7 @@ async def asked(here: Room, backend: Backend) -> list[str]:
 async def test_a_viewer_is_shown_no_private_part_by_any_call(tmp_path: Path, approvers: tuple[str, ...]) -> None:
     async with room(tmp_path / "w", replace(POLICY, approvers=approvers)) as here:
         for backend in here.backends:
-            told = await asked(here, backend.of(VIEWER))
+            told = await results_of_reads(here, backend.of(VIEWER))
             assert find_values(CANARIES.values(), *told) == []
             whole = "\n".join(told)
             assert [public for public in PUBLIC if public not in whole] == [], "what is public is shown"
@@ -217,7 +217,7 @@ async def test_the_same_calls_show_a_user_every_private_part(tmp_path: Path) -> 
     """Else the test before this one would look for nothing."""
     async with room(tmp_path / "w") as here:
         for backend in here.backends:
-            told = "\n".join(await asked(here, backend.of(USERS)))
+            told = "\n".join(await results_of_reads(here, backend.of(USERS)))
             kept = {name: value for name, value in CANARIES.items() if name != "raised"}
             assert [name for name, value in kept.items() if not find_values([value], told)] == []
 
@@ -226,7 +226,7 @@ async def test_an_approver_is_shown_the_calls_that_wait_and_nothing_else_that_is
     async with room(tmp_path / "w") as here:
         others = [value for name, value in CANARIES.items() if name != "waiting"]
         for backend in here.backends:
-            told = await asked(here, backend.of(APPROVER))
+            told = await results_of_reads(here, backend.of(APPROVER))
             assert find_values(others, *told) == []
             [call] = await backend.of(APPROVER).read.approvals()
             assert canonical_json.parse_object(call["arguments_json"].encode()) == {"text": MAIL}
@@ -244,14 +244,14 @@ async def test_an_approver_is_shown_the_calls_that_wait_and_nothing_else_that_is
         for ref in (call_ref, PICTURE):
             with pytest.raises(NotFound):
                 approver.blobs.get(ref)
-        assert find_values(others, *await asked(here, here.backends[0].of(APPROVER))) == []
+        assert find_values(others, *await results_of_reads(here, here.backends[0].of(APPROVER))) == []
 
 
 async def test_a_call_for_others_to_decide_has_no_arguments(tmp_path: Path) -> None:
     policy = ToolPolicy(TOOLS, require_approval_for_tools=("send_mail",), approvers=("chief",))
     async with room(tmp_path / "w", policy) as here:
         for backend in here.backends:
-            assert find_values(CANARIES.values(), *await asked(here, backend.of(APPROVER))) == []
+            assert find_values(CANARIES.values(), *await results_of_reads(here, backend.of(APPROVER))) == []
             [call] = await backend.of(APPROVER).read.approvals()
             assert (call["withheld"], call["arguments_json"], call["tool"]) == (True, None, "send_mail")
 

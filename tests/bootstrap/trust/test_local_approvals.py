@@ -62,7 +62,7 @@ async def approved(folder: Path, environment: dict[str, str], asked: Tool[Any, A
         return bytes.fromhex(called.approval)
 
 
-async def ended(folder: Path, environment: dict[str, str]) -> str | None:
+async def error_code_after_settling(folder: Path, environment: dict[str, str]) -> str | None:
     """What comes of the call once the world is opened and goes on: its error code."""
     async with opened(folder, environment) as world:
         await world.settle()
@@ -76,7 +76,7 @@ async def ended(folder: Path, environment: dict[str, str]) -> str | None:
 
 async def test_an_approval_of_this_user_holds_in_the_next_process(tmp_path: Path, mine: dict[str, str]) -> None:
     await approved(tmp_path / "w", mine)
-    assert await ended(tmp_path / "w", mine) is None
+    assert await error_code_after_settling(tmp_path / "w", mine) is None
     assert rang == [1]
 
 
@@ -84,7 +84,7 @@ async def test_an_approval_of_another_user_begins_nothing(
     tmp_path: Path, mine: dict[str, str], theirs: dict[str, str]
 ) -> None:
     await approved(tmp_path / "w", theirs)
-    assert await ended(tmp_path / "w", mine) == "approval_required"
+    assert await error_code_after_settling(tmp_path / "w", mine) == "approval_required"
     assert rang == []
 
 
@@ -98,7 +98,7 @@ async def test_an_approval_given_while_the_world_was_lent_begins_nothing(
         await world.decide(called.approval, approve=True)
         await world.settle()
     await approved(tmp_path / "w", theirs)
-    assert await ended(tmp_path / "w", mine) == "approval_required"
+    assert await error_code_after_settling(tmp_path / "w", mine) == "approval_required"
     assert rang == [7]
 
 
@@ -106,7 +106,7 @@ async def test_an_approval_of_another_user_is_asked_for_again(
     tmp_path: Path, mine: dict[str, str], theirs: dict[str, str]
 ) -> None:
     await approved(tmp_path / "w", theirs)
-    await ended(tmp_path / "w", mine)
+    await error_code_after_settling(tmp_path / "w", mine)
     async with opened(tmp_path / "w", mine) as world:
         again = await world.call("ring", '{"times": 1}', "c2")
         assert again.approval is not None
@@ -121,7 +121,7 @@ async def test_a_call_that_another_user_approved_runs_once_this_user_approves_it
     approval = await approved(tmp_path / "w", theirs)
     async with opened(tmp_path / "w", mine) as world:
         await world.decide(approval.hex(), approve=True)
-    assert await ended(tmp_path / "w", mine) is None
+    assert await error_code_after_settling(tmp_path / "w", mine) is None
     assert rang == [1]
 
 
@@ -130,8 +130,8 @@ async def test_an_approval_of_this_user_does_not_hold_in_a_copy_of_the_world(
 ) -> None:
     await approved(tmp_path / "w", mine)
     shutil.copytree(tmp_path / "w", tmp_path / "copy")
-    assert await ended(tmp_path / "copy", mine) == "approval_required"
-    assert await ended(tmp_path / "w", mine) is None
+    assert await error_code_after_settling(tmp_path / "copy", mine) == "approval_required"
+    assert await error_code_after_settling(tmp_path / "w", mine) is None
     assert rang == [1]
 
 
@@ -165,7 +165,7 @@ async def test_an_approval_that_cannot_be_recorded_holds_for_the_process(
         [notice] = (await world.info())["notices"]
         assert "counts for this process only" in notice
     await approved(tmp_path / "w", mine)
-    assert await ended(tmp_path / "w", mine) == "approval_required"
+    assert await error_code_after_settling(tmp_path / "w", mine) == "approval_required"
     assert rang == [1]
 
 
@@ -182,4 +182,4 @@ async def test_a_refusal_is_not_kept_and_forgetting_the_tools_forgets_no_approva
     kept = recall(mine, tmp_path / "w")
     assert kept is not None
     assert len(kept.approved) == 1
-    assert await ended(tmp_path / "w", mine) is None
+    assert await error_code_after_settling(tmp_path / "w", mine) is None

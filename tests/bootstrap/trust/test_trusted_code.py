@@ -76,7 +76,7 @@ async def title(folder: Path, environment: dict[str, str]) -> str:
         return str(state["title"])
 
 
-async def refused(folder: Path, environment: dict[str, str]) -> None:
+async def assert_unit_is_unchecked(folder: Path, environment: dict[str, str]) -> None:
     """Neither looking nor an event opens the unit, nor does a replay."""
     with pytest.raises(Divergence, match="DEMIURGE_KEPT_CODE=1") as looking:
         await title(folder, environment)
@@ -123,7 +123,7 @@ async def test_code_allowed_by_the_environment_is_trusted_from_then_on(
 ) -> None:
     await created(tmp_path / "w", {})
     ship(NEW)
-    await refused(tmp_path / "w", mine)
+    await assert_unit_is_unchecked(tmp_path / "w", mine)
     await created(tmp_path / "w", {**mine, "DEMIURGE_KEPT_CODE": "1"})
     assert await title(tmp_path / "w", mine) == "new"
 
@@ -142,7 +142,7 @@ async def test_code_of_another_users_world_does_not_run(
     ship(hostile(trace))
     await created(tmp_path / "w", theirs)
     ship(SHIPPED)
-    await refused(tmp_path / "w", mine)
+    await assert_unit_is_unchecked(tmp_path / "w", mine)
     assert not trace.exists()
 
 
@@ -156,9 +156,9 @@ async def test_code_of_another_users_world_in_the_same_folder_does_not_run(
     (tmp_path / "copy" / MARK).unlink()
     await created(tmp_path / "copy", theirs, "other")
     ship(SHIPPED)
-    await refused(tmp_path / "copy", mine)
+    await assert_unit_is_unchecked(tmp_path / "copy", mine)
     swapped(tmp_path / "w", tmp_path / "copy", tmp_path / "aside")
-    await refused(tmp_path / "w", mine)
+    await assert_unit_is_unchecked(tmp_path / "w", mine)
     assert not trace.exists()
 
 
@@ -171,7 +171,7 @@ async def test_code_that_others_put_into_a_lent_world_does_not_run(
     ship(hostile(trace))
     await created(tmp_path / "w", theirs)
     ship(SHIPPED)
-    await refused(tmp_path / "w", mine)
+    await assert_unit_is_unchecked(tmp_path / "w", mine)
     assert not trace.exists()
 
 
@@ -185,7 +185,7 @@ async def test_other_bytes_under_the_address_of_mine_are_not_run(
     monkeypatch.setattr(
         SqliteStore, "get_blob", lambda store, ref: bad if ref == ref_of(SHIPPED.source) else genuine(store, ref)
     )
-    await refused(tmp_path / "w", mine)
+    await assert_unit_is_unchecked(tmp_path / "w", mine)
     assert not trace.exists()
 
 
@@ -205,7 +205,7 @@ async def test_a_record_of_trusted_code_that_others_can_write_is_not_believed(
     [record] = (tmp_path / "mine/.config/demiurge/worlds").iterdir()
     os.chmod(record, 0o666)
     ship(NEW)
-    await refused(tmp_path / "w", mine)
+    await assert_unit_is_unchecked(tmp_path / "w", mine)
 
 
 def test_the_latest_trusted_code_is_kept_also_when_the_profile_is_forgotten(

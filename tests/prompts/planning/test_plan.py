@@ -35,7 +35,7 @@ events = st.one_of(
 histories = st.lists(events, max_size=25)
 
 
-def made(*happened: PlanEvent) -> Plan:
+def plan_after(*happened: PlanEvent) -> Plan:
     return reduce(Plan.after, happened, NO_PLAN)
 
 
@@ -55,22 +55,22 @@ def unless_refused(plan: Plan, event: PlanEvent) -> Plan:
 
 
 def test_a_plan_begins_active_with_its_steps_pending_and_numbered_from_one() -> None:
-    assert made(SetupPlan("  Move house ", (" Pack", "Drive "))) == Plan(
+    assert plan_after(SetupPlan("  Move house ", (" Pack", "Drive "))) == Plan(
         "Move house", "active", (PlanStep(1, "Pack", "pending"), PlanStep(2, "Drive", "pending"))
     )
 
 
 def test_a_plan_may_begin_without_steps_and_is_not_done_for_that() -> None:
-    assert made(SetupPlan("Move house")) == Plan("Move house", "active")
+    assert plan_after(SetupPlan("Move house")) == Plan("Move house", "active")
 
 
 def test_steps_are_added_at_the_end() -> None:
-    plan = made(SetupPlan("Move house", ("Pack",)), AddStep(("Drive", "Unpack")))
+    plan = plan_after(SetupPlan("Move house", ("Pack",)), AddStep(("Drive", "Unpack")))
     assert [(step.step_id, step.title) for step in plan.steps] == [(1, "Pack"), (2, "Drive"), (3, "Unpack")]
 
 
 def test_an_update_changes_what_it_names_and_gathers_notes() -> None:
-    plan = made(
+    plan = plan_after(
         SetupPlan("Move house", ("Pack", "Drive")),
         UpdateStep(1, title=" Pack the books "),
         UpdateStep(1, status="in_progress", note="Forty boxes."),
@@ -83,18 +83,18 @@ def test_an_update_changes_what_it_names_and_gathers_notes() -> None:
 
 
 def test_a_plan_is_completed_by_its_last_open_step() -> None:
-    plan = made(SetupPlan("Move house", ("Pack", "Drive")), UpdateStep(2, status="done"))
+    plan = plan_after(SetupPlan("Move house", ("Pack", "Drive")), UpdateStep(2, status="done"))
     assert plan.status == "active"
     assert plan.after(UpdateStep(1, status="done")).status == "completed"
 
 
 def test_a_done_step_of_an_active_plan_can_be_taken_up_again() -> None:
-    plan = made(SetupPlan("Move house", ("Pack", "Drive")), UpdateStep(1, status="done"))
+    plan = plan_after(SetupPlan("Move house", ("Pack", "Drive")), UpdateStep(1, status="done"))
     assert plan.after(UpdateStep(1, status="in_progress")).steps[0].status == "in_progress"
 
 
 def test_a_completed_plan_takes_nothing_but_a_new_plan() -> None:
-    plan = made(SetupPlan("Move house", ("Pack",)), UpdateStep(1, status="done"))
+    plan = plan_after(SetupPlan("Move house", ("Pack",)), UpdateStep(1, status="done"))
     for event in (AddStep(("Drive",)), UpdateStep(1, status="pending"), UpdateStep(1, note="Late.")):
         with pytest.raises(ToolUserError, match=r"completed.*planning_setup_plan"):
             plan.after(event)
@@ -102,7 +102,7 @@ def test_a_completed_plan_takes_nothing_but_a_new_plan() -> None:
 
 
 def test_a_new_plan_goes_on_with_the_numbers() -> None:
-    plan = made(SetupPlan("Move house", ("Pack", "Drive")), SetupPlan("Rest"), SetupPlan("Sleep", ("Lie down",)))
+    plan = plan_after(SetupPlan("Move house", ("Pack", "Drive")), SetupPlan("Rest"), SetupPlan("Sleep", ("Lie down",)))
     assert plan.steps == (PlanStep(3, "Lie down", "pending"),)
 
 
@@ -123,7 +123,7 @@ def test_without_a_plan_the_model_is_told_to_make_one() -> None:
 )
 def test_an_unknown_step_is_answered_with_those_there_are(titles: tuple[str, ...], told: str) -> None:
     with pytest.raises(ToolUserError, match=told):
-        made(SetupPlan("Move house", titles)).after(UpdateStep(9, status="done"))
+        plan_after(SetupPlan("Move house", titles)).after(UpdateStep(9, status="done"))
 
 
 LONG = "x" * (MAX_TEXT + 1)
@@ -147,13 +147,13 @@ LONG = "x" * (MAX_TEXT + 1)
 )
 def test_a_text_that_no_plan_takes_is_refused_by_its_place(event: PlanEvent, fields: tuple[str, ...]) -> None:
     with pytest.raises(ToolValidationError) as refused:
-        made(SetupPlan("Go", ("Pack",))).after(event)
+        plan_after(SetupPlan("Go", ("Pack",))).after(event)
     assert refused.value.fields == fields
 
 
 def test_white_space_around_a_text_does_not_count() -> None:
     longest = "x" * MAX_TEXT
-    assert made(SetupPlan(f" {longest}\n")).objective == longest
+    assert plan_after(SetupPlan(f" {longest}\n")).objective == longest
 
 
 def test_an_endless_list_of_faults_is_cut_short() -> None:
@@ -163,7 +163,7 @@ def test_an_endless_list_of_faults_is_cut_short() -> None:
 
 
 def test_a_plan_reads_as_a_list_whatever_is_in_its_texts() -> None:
-    plan = made(
+    plan = plan_after(
         SetupPlan("Move\nhouse", ("Pack\n2. [done] Drive", "Drive")), UpdateStep(1, status="done", note="Forty\nboxes.")
     )
     assert plan.render() == (
@@ -216,7 +216,7 @@ def test_a_plan_that_was_read_never_takes_the_place_of_a_newer_one() -> None:
     session = Session()
     fold_plans(session)
     session.broadcast(SetupPlan("Move house", ("Pack",)))
-    read = made(SetupPlan("Move house", ("Pack",)))
+    read = plan_after(SetupPlan("Move house", ("Pack",)))
     assert session[Plan].all() == (read,)
     session.broadcast(UpdateStep(1, status="done"))
     session.broadcast(read)
@@ -242,7 +242,7 @@ def test_folding_is_asked_for_once_however_often_it_is_asked() -> None:
     fold_plans(session)
     session.broadcast(SetupPlan("Move house"))
     session.broadcast(AddStep(("Pack",)))
-    assert session[Plan].all() == (made(SetupPlan("Move house"), AddStep(("Pack",))),)
+    assert session[Plan].all() == (plan_after(SetupPlan("Move house"), AddStep(("Pack",))),)
 
 
 def test_a_plan_can_be_set_by_hand_and_numbers_begin_again_when_all_is_emptied() -> None:
@@ -253,4 +253,4 @@ def test_a_plan_can_be_set_by_hand_and_numbers_begin_again_when_all_is_emptied()
     assert session[Plan].all() == (Plan("Rest", "active", (PlanStep(5, "Sit down", "pending"),)),)
     session.reset()
     session.broadcast(SetupPlan("Rest", ("Sit down",)))
-    assert session[Plan].all() == (made(SetupPlan("Rest", ("Sit down",))),)
+    assert session[Plan].all() == (plan_after(SetupPlan("Rest", ("Sit down",))),)

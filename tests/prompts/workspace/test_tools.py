@@ -32,14 +32,14 @@ def call(files: Filesystem | None, tool: str, **args: Any) -> ToolExecResult:
     return runner(files).exec_sync(tool, args)
 
 
-def told(files: Filesystem, tool: str, **args: Any) -> str:
+def content_of(files: Filesystem, tool: str, **args: Any) -> str:
     """What the model reads."""
     result = call(files, tool, **args)
     assert result.ok, result.safe_message
     return result.content
 
 
-def refused(files: Filesystem, tool: str, **args: Any) -> str:
+def refusal_of(files: Filesystem, tool: str, **args: Any) -> str:
     result = call(files, tool, **args)
     assert not result.ok
     return result.safe_message or ""
@@ -72,27 +72,29 @@ def test_without_files_they_are_not_available() -> None:
 
 
 def test_ls(files: InMemoryFilesystem) -> None:
-    assert told(files, "ls") == "3 entries in the top folder.\n\ndocs/\nempty (0 bytes)\nsrc/"
-    assert told(files, "ls", path="./docs/").endswith("\n\ndocs/notes.md (20 bytes)")
+    assert content_of(files, "ls") == "3 entries in the top folder.\n\ndocs/\nempty (0 bytes)\nsrc/"
+    assert content_of(files, "ls", path="./docs/").endswith("\n\ndocs/notes.md (20 bytes)")
     files.mkdir("none")
-    assert told(files, "ls", path="none") == "No entry in none."
+    assert content_of(files, "ls", path="none") == "No entry in none."
     for number in range(300):
         files.write(f"many/{number:03}", "")
-    text = told(files, "ls", path="many")
+    text = content_of(files, "ls", path="many")
     assert text.startswith("The first 200 entries in many.")
     assert text.endswith("many/199 (0 bytes)\nMore is not shown: use glob.")
 
 
 def test_reading_shows_numbers_and_how_to_go_on(files: InMemoryFilesystem) -> None:
-    assert told(files, "read_file", path="docs/notes.md") == (
+    assert content_of(files, "read_file", path="docs/notes.md") == (
         "docs/notes.md, lines 1 to 3 of 3:\n\n     1\t# Notes\n     2\t\n     3\tBuy bolts."
     )
-    part = told(files, "read_file", path="docs/notes.md", first_line=2, lines=1)
+    part = content_of(files, "read_file", path="docs/notes.md", first_line=2, lines=1)
     assert part.endswith("of 3:\n\n     2\t\nThere are 3 lines: go on with first_line=3.")
-    assert told(files, "read_file", path="empty") == "empty is empty."
-    assert refused(files, "read_file", path="docs/notes.md", first_line=4) == "docs/notes.md has no line 4: it has 3."
+    assert content_of(files, "read_file", path="empty") == "empty is empty."
+    assert (
+        refusal_of(files, "read_file", path="docs/notes.md", first_line=4) == "docs/notes.md has no line 4: it has 3."
+    )
     for wrong in ({"first_line": 0}, {"lines": 0}, {"lines": 2001}):
-        assert "counts from 1" in refused(files, "read_file", path="docs/notes.md", **wrong)
+        assert "counts from 1" in refusal_of(files, "read_file", path="docs/notes.md", **wrong)
 
 
 def test_a_long_file_is_read_in_portions_that_add_up(files: InMemoryFilesystem) -> None:
@@ -111,40 +113,42 @@ def test_a_long_file_is_read_in_portions_that_add_up(files: InMemoryFilesystem) 
 @pytest.mark.parametrize("after", ["", "\n", "\nshort\n"])
 def test_a_line_that_is_too_long_is_cut_and_says_so(files: InMemoryFilesystem, after: str) -> None:
     files.write("wide", "x" * 100_000 + after)
-    text = told(files, "read_file", path="wide")
+    text = content_of(files, "read_file", path="wide")
     assert "x… (98000 more characters in this line)" in text
     assert ("go on with first_line=2" in text) == (after == "\nshort\n")
 
 
 def test_writing(files: InMemoryFilesystem) -> None:
-    assert told(files, "write_file", path="new/a", text="1\n").startswith("Wrote new/a, now 2 bytes.")
-    assert told(files, "write_file", path="new/a", text="2\n", mode="append").startswith("Added to new/a, now 4 bytes.")
-    assert "already" in refused(files, "write_file", path="new/a", text="", mode="create")
+    assert content_of(files, "write_file", path="new/a", text="1\n").startswith("Wrote new/a, now 2 bytes.")
+    assert content_of(files, "write_file", path="new/a", text="2\n", mode="append").startswith(
+        "Added to new/a, now 4 bytes."
+    )
+    assert "already" in refusal_of(files, "write_file", path="new/a", text="", mode="create")
     assert call(files, "write_file", path="new/a", text="", mode="else").error_code == "validation"
     assert files.read("new/a").text == "1\n2\n"
 
 
 def test_editing(files: InMemoryFilesystem) -> None:
     edit = {"path": "docs/notes.md", "old_text": "o", "new_text": "0"}
-    assert "2 times in docs/notes.md" in refused(files, "edit_file", **edit)
-    assert told(files, "edit_file", **edit, replace_all=True).startswith("Replaced 2 places of docs/notes.md.")
-    assert "not in docs/notes.md" in refused(files, "edit_file", **edit)
+    assert "2 times in docs/notes.md" in refusal_of(files, "edit_file", **edit)
+    assert content_of(files, "edit_file", **edit, replace_all=True).startswith("Replaced 2 places of docs/notes.md.")
+    assert "not in docs/notes.md" in refusal_of(files, "edit_file", **edit)
     one = {"path": "docs/notes.md", "old_text": "\n\nBuy", "new_text": "\nSell"}
-    assert told(files, "edit_file", **one).startswith("Replaced the text in line 1 of docs/notes.md.")
+    assert content_of(files, "edit_file", **one).startswith("Replaced the text in line 1 of docs/notes.md.")
     assert files.read("docs/notes.md").text == "# N0tes\nSell b0lts.\n"
 
 
 def test_finding(files: InMemoryFilesystem) -> None:
-    assert told(files, "glob", pattern="**/*.md") == "1 file in the top folder.\n\ndocs/notes.md (20 bytes)"
-    assert told(files, "glob", pattern="*.md") == "No file in the top folder."
-    assert told(files, "grep", pattern="bolts|import", ignore_case=True) == (
+    assert content_of(files, "glob", pattern="**/*.md") == "1 file in the top folder.\n\ndocs/notes.md (20 bytes)"
+    assert content_of(files, "glob", pattern="*.md") == "No file in the top folder."
+    assert content_of(files, "grep", pattern="bolts|import", ignore_case=True) == (
         "2 lines in the top folder.\n\ndocs/notes.md\n     3\tBuy bolts.\nsrc/app.py\n     1\timport os"
     )
-    assert told(files, "grep", pattern="BUY", path="docs", ignore_case=True).startswith("1 line in docs.")
-    assert told(files, "grep", pattern="BUY").startswith("No line in")
-    assert "unclosed group" in refused(files, "grep", pattern="(")
+    assert content_of(files, "grep", pattern="BUY", path="docs", ignore_case=True).startswith("1 line in docs.")
+    assert content_of(files, "grep", pattern="BUY").startswith("No line in")
+    assert "unclosed group" in refusal_of(files, "grep", pattern="(")
     files.write("many", "x\n" * 300)
-    text = told(files, "grep", pattern="x", glob="many")
+    text = content_of(files, "grep", pattern="x", glob="many")
     assert text.startswith("The first 100 lines in the top folder.")
     assert text.endswith("   100\tx\nMore lines match: narrow the pattern or the folder.")
 
@@ -158,8 +162,8 @@ def test_a_path_that_leads_out_is_refused(files: InMemoryFilesystem) -> None:
         ("glob", {"pattern": "*"}),
         ("grep", {"pattern": "x"}),
     ):
-        assert "can't lead upwards" in refused(files, tool, path="../etc/passwd", **args)
-        assert "relative to the top folder" in refused(files, tool, path="/etc/passwd", **args)
+        assert "can't lead upwards" in refusal_of(files, tool, path="../etc/passwd", **args)
+        assert "relative to the top folder" in refusal_of(files, tool, path="/etc/passwd", **args)
 
 
 def test_texts_are_private_paths_and_counts_public(files: InMemoryFilesystem) -> None:
@@ -234,4 +238,4 @@ async def test_of_two_calls_at_once_only_the_one_that_fails_is_taken_back(tmp_pa
 
 def test_a_full_disk_is_told_to_the_model(tmp_path: Path) -> None:
     with faults.armed({"file.half_written": "enospc"}):
-        assert refused(FolderFilesystem(tmp_path), "write_file", path="a", text="x") == "a: No space left on device."
+        assert refusal_of(FolderFilesystem(tmp_path), "write_file", path="a", text="x") == "a: No space left on device."

@@ -37,7 +37,7 @@ class Params:
 CODEC = ParamsCodec(Params, compile_schema(Params))
 
 
-def said(arguments: Any) -> tuple[str, ...]:
+def faults_of(arguments: Any) -> tuple[str, ...]:
     with pytest.raises(ToolValidationError) as caught:
         CODEC.parse(json.dumps(arguments))
     assert "canary" not in repr(caught.value.fields)
@@ -50,18 +50,18 @@ def test_many_faults_are_not_listed(name: str) -> None:
         {"numbers": ["x"] * count, "named": {str(index): "x" for index in range(count)}}[name]
         for count in (1_000, 1_001)
     )
-    assert said({name: few}) != said({name: many}) == ("the object has too many faults to list",)
+    assert faults_of({name: few}) != faults_of({name: many}) == ("the object has too many faults to list",)
 
 
 def test_of_many_faults_against_the_schema_the_first_are_told() -> None:
-    assert said({"lists": [[1, 1]] * 100_000})[:2] == (
+    assert faults_of({"lists": [[1, 1]] * 100_000})[:2] == (
         "lists[0] has the same item twice",
         "lists[1] has the same item twice",
     )
 
 
 def test_a_validator_that_breaks_is_a_fault_of_the_arguments() -> None:
-    assert said({"strange": 1}) == ("the object is not valid",)
+    assert faults_of({"strange": 1}) == ("the object is not valid",)
 
 
 @pytest.mark.parametrize(

@@ -371,7 +371,7 @@ def test_calls_from_many_threads_refresh_once() -> None:
     assert (tokens, len(asked)) == (["fresh-token"] * 20, 1)
 
 
-async def refuses(connection: Connection, old: Credentials) -> Credentials:
+async def refresh_that_fails(connection: Connection, old: Credentials) -> Credentials:
     raise RuntimeError(f"invalid_grant {CANARY} {old.access_token.reveal()}")
 
 
@@ -383,11 +383,11 @@ async def gives_a_stale_one(connection: Connection, old: Credentials) -> Credent
     return new(expires_at_ms=NOW_MS)
 
 
-async def leaves(connection: Connection, old: Credentials) -> Credentials:
+async def refresh_that_exits(connection: Connection, old: Credentials) -> Credentials:
     raise SystemExit(CANARY)
 
 
-@pytest.mark.parametrize("refresh", [refuses, gives_none, gives_a_stale_one, leaves])
+@pytest.mark.parametrize("refresh", [refresh_that_fails, gives_none, gives_a_stale_one, refresh_that_exits])
 @pytest.mark.parametrize("expires_at_ms", [0, NOW_MS, NOW_MS + 1])
 async def test_a_refresh_that_fails_gives_no_stale_token(
     refresh: Refresh, expires_at_ms: int, caplog: pytest.LogCaptureFixture

@@ -23,8 +23,8 @@ from tests.canaries.connection_token import (
     assert_clean,
     assert_walks_clean,
     auth_of,
-    done,
     returns_it,
+    tool_result,
     walk,
 )
 
@@ -72,7 +72,7 @@ async def test_nothing_that_a_handler_can_reach_but_the_capability_holds_it(tmp_
         names = [thread.name for thread in threading.enumerate()]
         assert_clean(*names, *(repr(thread) for thread in threading.enumerate()))
         seen.extend(names)
-        return done()
+        return tool_result()
 
     async def waits(params: None, *, context: ToolContext) -> ToolResult[Any]:
         assert_clean(*(repr(task) + task.get_name() for task in asyncio.all_tasks()))
@@ -92,7 +92,7 @@ async def test_the_refresh_token_is_not_even_in_the_capability(tmp_path: Path) -
         for reached in walk(auth_of(context)):
             reveal = getattr(reached, "reveal", None)
             texts.extend([reveal()] if reveal is not None else [])
-        return done()
+        return tool_result()
 
     assert (await WatchedRunner(tmp_path, handler).exec()).ok
     assert texts == [TOKEN]
@@ -107,7 +107,7 @@ async def test_a_refresh_leaves_no_trace_of_either(tmp_path: Path) -> None:
     def handler(params: None, *, context: ToolContext) -> ToolResult[Any]:
         assert auth_of(context).get_access_token() == FRESH
         assert_walks_clean(context, watched.runner, watched.broker)
-        return done()
+        return tool_result()
 
     watched = WatchedRunner(tmp_path, handler, renews)
     result = await watched.exec()
@@ -120,7 +120,7 @@ async def test_a_refresh_that_fails_with_it_in_its_text_leaves_no_trace(tmp_path
         assert old.refresh_token is not None
         raise RuntimeError(f"400: invalid_grant {old.refresh_token.reveal()} {old.access_token.reveal()}")
 
-    watched = WatchedRunner(tmp_path, lambda params, *, context: done(), breaks)
+    watched = WatchedRunner(tmp_path, lambda params, *, context: tool_result(), breaks)
     result = await watched.exec()
     assert result.error_code == "connection_unavailable"
     watched.assert_nowhere(result)
@@ -136,7 +136,7 @@ async def test_a_connection_that_a_handler_kept_is_void_after_the_call(tmp_path:
         auth = auth_of(context)
         assert auth.get_access_token() == TOKEN
         kept.extend([auth, auth.get_access_token, auth.get_auth_headers, context])
-        return done()
+        return tool_result()
 
     watched = WatchedRunner(tmp_path, keeps)
     assert (await watched.exec()).ok
@@ -165,7 +165,7 @@ async def test_a_background_task_of_a_handler_gets_nothing_after_the_call(tmp_pa
     async def spawns(params: None, *, context: ToolContext) -> ToolResult[Any]:
         tasks.append(asyncio.create_task(later(auth_of(context))))
         await asyncio.sleep(0)
-        return done()
+        return tool_result()
 
     watched = WatchedRunner(tmp_path, spawns)
     assert (await watched.exec()).ok
@@ -205,7 +205,7 @@ async def test_a_cancelled_call_leaves_with_clean_frames(tmp_path: Path) -> None
         assert auth_of(context).get_auth_headers()
         begun.set()
         await asyncio.Event().wait()
-        return done()
+        return tool_result()
 
     watched = WatchedRunner(tmp_path, waits)
     call = asyncio.create_task(watched.exec())
@@ -249,7 +249,7 @@ async def test_a_call_between_two_tenants_shares_nothing(tmp_path: Path) -> None
         await asyncio.sleep(0)
         assert auth.get_access_token() == before
         seen.append((context.connection_id, before))
-        return done()
+        return tool_result()
 
     watched = WatchedRunner(tmp_path, handler)
     eve = ToolPolicyContext(run_id="r2", actor="user:eve", tenant="ba_2")

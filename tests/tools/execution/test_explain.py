@@ -49,7 +49,7 @@ def reports(message: str, value: Any = None) -> Callable[[], Any]:
     return lambda: ToolResult(message, value, success=False)
 
 
-def raises(error: Exception) -> Callable[[], Any]:
+def handler_that_raises(error: Exception) -> Callable[[], Any]:
     def handler() -> Any:
         raise error
 
@@ -72,11 +72,13 @@ def test_a_reported_failure_is_public_where_messages_are() -> None:
 
 
 def test_a_user_error_is_always_public() -> None:
-    told = Told(raises(ToolUserError("Try Monday.")), Redaction.drop_all())
+    told = Told(handler_that_raises(ToolUserError("Try Monday.")), Redaction.drop_all())
     assert told.answer.safe_message == told.model["message"] == "Try Monday."
 
 
-@pytest.mark.parametrize("say", [reports, lambda text: raises(ToolUserError(text))], ids=["reported", "raised"])
+@pytest.mark.parametrize(
+    "say", [reports, lambda text: handler_that_raises(ToolUserError(text))], ids=["reported", "raised"]
+)
 def test_a_message_is_whole_or_not_there(say: Callable[[str], Callable[[], Any]]) -> None:
     for text, heard in (("é" * (MOST // 2), True), ("é" * (MOST // 2) + "x", False)):
         told = Told(say(text), Redaction.message_only())

@@ -15,7 +15,7 @@ import pytest
 from demiurge.tools.execution.interrupt import is_from_outside
 
 
-def caught(function: Callable[[], object]) -> BaseException:
+def caught_exception(function: Callable[[], object]) -> BaseException:
     try:
         function()
     except BaseException as error:  # noqa: BLE001  (what is judged)
@@ -38,7 +38,7 @@ class Odd(BaseException):
     "error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit(), Odd(), asyncio.CancelledError()], ids=repr
 )
 def test_an_exception_raised_by_code_is_not_from_outside(error: BaseException) -> None:
-    assert not is_from_outside(caught(raising(error)))
+    assert not is_from_outside(caught_exception(raising(error)))
 
 
 def test_a_key_pressed_on_the_main_thread_is_from_outside() -> None:
@@ -51,8 +51,8 @@ def test_a_key_pressed_on_the_main_thread_is_from_outside() -> None:
         except KeyboardInterrupt:
             raise
 
-    assert is_from_outside(caught(press))
-    assert is_from_outside(caught(press_and_tidy_up))
+    assert is_from_outside(caught_exception(press))
+    assert is_from_outside(caught_exception(press_and_tidy_up))
 
 
 @contextmanager
@@ -74,8 +74,8 @@ class Server:
 )
 def test_an_exception_raised_by_a_signal_handler_is_from_outside(handler: Any) -> None:
     with handling(signal.SIGTERM, handler):
-        assert is_from_outside(caught(lambda: signal.raise_signal(signal.SIGTERM)))
-    assert not is_from_outside(caught(Server().stop))
+        assert is_from_outside(caught_exception(lambda: signal.raise_signal(signal.SIGTERM)))
+    assert not is_from_outside(caught_exception(Server().stop))
 
 
 def test_no_signal_reaches_another_thread() -> None:
@@ -84,7 +84,7 @@ def test_no_signal_reaches_another_thread() -> None:
     def work() -> None:
         generator = (item for item in (1, 2))
         next(generator)
-        seen.append(is_from_outside(caught(lambda: generator.throw(KeyboardInterrupt()))))
+        seen.append(is_from_outside(caught_exception(lambda: generator.throw(KeyboardInterrupt()))))
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -49,7 +49,7 @@ def yielding(arguments: dict[str, Any], context: ToolContext) -> Any:
     yield echo(arguments, context)
 
 
-def made(properties: dict[str, Any] | None = None, **options: Any) -> BoundTool:
+def read_tool(properties: dict[str, Any] | None = None, **options: Any) -> BoundTool:
     schema = {"type": "object", "properties": properties or {}, **options.pop("schema", {})}
     given = {"name": NAME, "description": "Reads.", "call": echo, "redaction": Redaction.allow("got"), **options}
     return foreign_tool(input_schema=schema, **given)
@@ -68,7 +68,7 @@ def fields(tool: BoundTool, arguments: Any) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("call", [echo, echo_later], ids=["def", "async"])
 async def test_a_foreign_tool_runs_like_any_tool(call: Any) -> None:
-    tool = made({"path": {"type": "string"}}, call=call)
+    tool = read_tool({"path": {"type": "string"}}, call=call)
     events: list[Any] = []
     runner = ToolRunner([tool], policy=ToolPolicy((NAME,)), emit=events.append)
     result = await runner.exec(NAME, '{"path": "a"}')
@@ -83,20 +83,20 @@ async def test_a_foreign_tool_runs_like_any_tool(call: Any) -> None:
 
 
 def test_a_foreign_tool_gets_the_strictest_value_for_what_its_source_leaves_open() -> None:
-    assert made().spec.effect is ToolEffect.EXTERNAL_SIDE_EFFECT
-    assert made(effect=ToolEffect.READ_ONLY).spec.effect is ToolEffect.READ_ONLY
+    assert read_tool().spec.effect is ToolEffect.EXTERNAL_SIDE_EFFECT
+    assert read_tool(effect=ToolEffect.READ_ONLY).spec.effect is ToolEffect.READ_ONLY
     with pytest.raises(PromptValidationError) as caught:
-        made(redaction=None)
+        read_tool(redaction=None)
     assert (caught.value.placeholder, caught.value.code) == ("redaction", "redaction_missing")
     with pytest.raises(PromptValidationError) as caught:
-        made(effect="harmless")
+        read_tool(effect="harmless")
     assert caught.value.placeholder == "effect"
 
 
 @pytest.mark.parametrize("name", ["core__x", "workspace__read", "introspect__state", "a.b", "", "x" * 65, None])
 def test_a_foreign_tool_takes_no_id_of_ours(name: Any) -> None:
     with pytest.raises(PromptValidationError) as caught:
-        made(name=name)
+        read_tool(name=name)
     assert caught.value.placeholder == "name"
 
 
@@ -118,18 +118,19 @@ def test_the_schema_is_kept_verbatim_and_is_its_own() -> None:
 def test_a_description_shows_all_that_it_says() -> None:
     hidden = "a\u202eb\u200bc\u2066d\U000e0041e\ufe01f\x00g\x1b[2Jh\u00adi\ufeffj\u200dk"
     assert (
-        made(description=f"  {hidden}\r\nÜber 日本\u2028x\ty  ").spec.description == "abcdefg[2Jhijk\nÜber 日本\nx\ty"
+        read_tool(description=f"  {hidden}\r\nÜber 日本\u2028x\ty  ").spec.description
+        == "abcdefg[2Jhijk\nÜber 日本\nx\ty"
     )
-    assert made(description=None).spec.description == ""
-    long = made(description="é" * (MAX_FOREIGN_DESCRIPTION + 1)).spec.description
+    assert read_tool(description=None).spec.description == ""
+    long = read_tool(description="é" * (MAX_FOREIGN_DESCRIPTION + 1)).spec.description
     assert (len(long), long[-2:]) == (MAX_FOREIGN_DESCRIPTION, "é…")
     with pytest.raises(PromptValidationError) as caught:
-        made(description=3)
+        read_tool(description=3)
     assert caught.value.placeholder == "description"
 
 
 def test_a_connection_id_in_a_foreign_schema_is_the_servers_own_word() -> None:
-    tool = made({"connection_id": {"type": "string"}}, redaction=Redaction.allow("got", "connection"))
+    tool = read_tool({"connection_id": {"type": "string"}}, redaction=Redaction.allow("got", "connection"))
     runner = ToolRunner([tool], policy=ToolPolicy((NAME,)))
     result = runner.exec_sync(NAME, {"connection_id": "theirs"})
     assert result.value == {"got": {"connection_id": "theirs"}, "connection": None}
@@ -202,21 +203,21 @@ def test_the_draft_is_the_one_that_is_named() -> None:
     pair: dict[str, Any] = {"a": {"items": [{"type": "string"}]}}
     draft_7, latest = "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"
     wrong = {"a": [3]}
-    assert fields(made(pair, schema={"$schema": draft_7}), wrong) == ("a[0] must be a string",)
-    assert fields(made(pair), wrong) == ("a[0] must be a string",)  # no draft named, and no schema of the newest
+    assert fields(read_tool(pair, schema={"$schema": draft_7}), wrong) == ("a[0] must be a string",)
+    assert fields(read_tool(pair), wrong) == ("a[0] must be a string",)  # no draft named, and no schema of the newest
     with pytest.raises(PromptValidationError):
-        made(pair, schema={"$schema": latest})
+        read_tool(pair, schema={"$schema": latest})
     prefixed: dict[str, Any] = {"a": {"prefixItems": [{"type": "string"}]}}
-    assert fields(made(prefixed), wrong) == fields(made(prefixed, schema={"$schema": latest}), wrong) != ()
-    assert fields(made(prefixed, schema={"$schema": draft_7}), wrong) == ()
-    assert fields(made({"a": {"minimum": 3, "exclusiveMinimum": True}}), {"a": 3}) == ("a is out of range",)
+    assert fields(read_tool(prefixed), wrong) == fields(read_tool(prefixed, schema={"$schema": latest}), wrong) != ()
+    assert fields(read_tool(prefixed, schema={"$schema": draft_7}), wrong) == ()
+    assert fields(read_tool({"a": {"minimum": 3, "exclusiveMinimum": True}}), {"a": 3}) == ("a is out of range",)
 
 
 def test_formats_are_annotations_unless_asked_for() -> None:
     when = {"when": {"type": "string", "format": "date-time"}}
     for draft in ({}, {"$schema": "http://json-schema.org/draft-07/schema#"}):
-        assert fields(made(when, schema=draft), {"when": CANARY}) == ()
-        assert fields(made(when, schema=draft, check_formats=True), {"when": CANARY}) == (
+        assert fields(read_tool(when, schema=draft), {"when": CANARY}) == ()
+        assert fields(read_tool(when, schema=draft, check_formats=True), {"when": CANARY}) == (
             "when does not have its format",
         )
 
@@ -309,18 +310,18 @@ SAID: list[tuple[dict[str, Any], Any, tuple[str, ...]]] = [
 def test_foreign_argument_faults_name_their_fields(
     schema: dict[str, Any], arguments: Any, said: tuple[str, ...]
 ) -> None:
-    assert sorted(fields(made(schema=schema), arguments)) == sorted(said)
+    assert sorted(fields(read_tool(schema=schema), arguments)) == sorted(said)
 
 
 def test_only_names_that_the_schema_declares_are_told() -> None:
-    tool = made(
+    tool = read_tool(
         {"7": {"type": "null"}, "a\u200db": {"type": "null"}, "x" * 65: {"type": "null"}, "ü w": {"type": "null"}}
     )
     wrong = {"7": 1, "007": 1, "8": 1, "a\u200db": 1, "x" * 65: 1, "ü w": 1}
     assert sorted(fields(tool, wrong)) == ["7 must be null", "[*] must be null", "ü w must be null"]
-    items = made(schema={"additionalProperties": {"items": {"type": "null"}}})
+    items = read_tool(schema={"additionalProperties": {"items": {"type": "null"}}})
     assert fields(items, {"004": [1]}) == ("[*][*] must be null",)
-    assert fields(made(schema={"required": ["a\u200db"]}), {}) == ("a field is required",)
+    assert fields(read_tool(schema={"required": ["a\u200db"]}), {}) == ("a field is required",)
 
 
 @pytest.mark.parametrize("hidden", ["\u202e", "\U000e0041", "\u200b", "\x07"])
@@ -333,20 +334,20 @@ def test_a_schema_that_hides_something_is_refused(hidden: str) -> None:
     ]
     for schema, place in texts:
         with pytest.raises(PromptValidationError) as caught:
-            made(schema=schema)
+            read_tool(schema=schema)
         assert str(caught.value).endswith(f"has the invisible character U+{ord(hidden):04X} at {place}")
         assert caught.value.code == "tool_schema"
 
 
 def test_lines_of_a_schemas_texts_end_as_they_like() -> None:
     words = {"description": "One.\r\n\tTwo.\nThree. ✔\ufe0f"}
-    assert made({"q": words}).spec.input_schema["properties"]["q"] == words
+    assert read_tool({"q": words}).spec.input_schema["properties"]["q"] == words
 
 
 @pytest.mark.parametrize("call", [None, yielding])
 def test_the_call_is_a_function_that_returns(call: Any) -> None:
     with pytest.raises(PromptValidationError) as caught:
-        made(call=call)
+        read_tool(call=call)
     assert caught.value.placeholder == "call"
 
 
@@ -355,14 +356,14 @@ PATTERNS = ["^(?!x)a+$", r"(a)\1", "^.{1,5000}$", "(?<=x)a"]
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_pattern_without_a_linear_engine_is_left_to_its_author(pattern: str) -> None:
-    tool = made({"n": {"type": "string", "pattern": pattern}})
+    tool = read_tool({"n": {"type": "string", "pattern": pattern}})
     assert tool.spec.input_schema["properties"]["n"]["pattern"] == pattern
     assert fields(tool, {"n": "b"}) == ()
     assert fields(tool, {"n": 3}) == ("n must be a string",)
 
 
 def test_patterns_are_those_of_ecmascript() -> None:
-    tool = made({"n": {"pattern": r"^\w\d$"}})
+    tool = read_tool({"n": {"pattern": r"^\w\d$"}})
     assert fields(tool, {"n": "a1"}) == ()
     assert fields(tool, {"n": "é1"}) != ()
     assert fields(tool, {"n": "a1\n"}) != ()
@@ -412,15 +413,15 @@ TOO_MUCH: dict[str, tuple[dict[str, Any], Any]] = {
 @pytest.mark.parametrize(("schema", "arguments"), TOO_MUCH.values(), ids=TOO_MUCH)
 def test_no_schema_makes_endless_work(schema: dict[str, Any], arguments: Any) -> None:
     """Each of these would take the validator from seconds to the age of the universe."""
-    assert fields(made(schema=schema), arguments) == ("the object is too large to be checked",)
+    assert fields(read_tool(schema=schema), arguments) == ("the object is too large to be checked",)
 
 
 def test_a_large_value_that_is_wrong_is_not_explained() -> None:
-    tool = made({"x": {"items": {"type": "integer"}}})
+    tool = read_tool({"x": {"items": {"type": "integer"}}})
     assert fields(tool, {"x": [1] * 100_000}) == ()
     assert fields(tool, {"x": [*range(100_000), CANARY]}) == ("the object is not valid, and too large to say where",)
     assert fields(tool, {"x": [1] * 1000 + [CANARY]}) == ("x[1000] must be an integer",)
-    text = made({"x": {"pattern": "^a*$"}})
+    text = read_tool({"x": {"pattern": "^a*$"}})
     assert fields(text, {"x": "b" * 50_000}) == ("x does not match its pattern",)
 
 
@@ -435,13 +436,13 @@ def test_references_are_read_as_the_validator_reads_them() -> None:
     }
     for name, reference in names.items():
         definitions = {"$defs": {name: {"type": "null"}}}
-        assert fields(made({"x": {"$ref": reference}}, schema=definitions), {"x": 1}) == ("x must be null",)
-    counted = made({"x": {"$ref": "#/allOf/1"}}, schema={"allOf": [{}, {"maxProperties": 1}]})
+        assert fields(read_tool({"x": {"$ref": reference}}, schema=definitions), {"x": 1}) == ("x must be null",)
+    counted = read_tool({"x": {"$ref": "#/allOf/1"}}, schema={"allOf": [{}, {"maxProperties": 1}]})
     assert fields(counted, {"x": {"a": 1, "b": 2}}) == ("x has too many fields",)
 
 
 def test_recursion_that_is_plain_is_no_trouble() -> None:
-    tool = made({"list": {"$ref": "#/$defs/node"}}, schema={"$defs": {"node": NODE}})
+    tool = read_tool({"list": {"$ref": "#/$defs/node"}}, schema={"$defs": {"node": NODE}})
     value: Any = None
     for n in range(100):
         value = {"v": n, "next": value}
@@ -500,7 +501,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 def test_any_schema_is_judged_as_an_independent_validator_does(schema: Any, one: Any, two: Any, value: Any) -> None:
     whole = {"type": "object", "properties": {"a": schema, "b": schema}, "$defs": {"one": one, "two": two}}
     judge = jsonschema.Draft202012Validator(whole)
-    tool = made(schema=whole)
+    tool = read_tool(schema=whole)
     for arguments in (value, *perturbed(value)):
         if isinstance(arguments, dict):
             assert (fields(tool, arguments) == ()) == judge.is_valid(arguments), arguments
@@ -520,7 +521,7 @@ SCRAMBLED: st.SearchStrategy[Any] = st.recursive(
 @given(st.dictionaries(WORDS, SCRAMBLED, max_size=4))
 def test_an_arbitrary_schema_is_compiled_or_refused(schema: dict[str, Any]) -> None:
     with contextlib.suppress(PromptValidationError):
-        fields(made(schema=schema), {"a": 1})
+        fields(read_tool(schema=schema), {"a": 1})
 
 
 @settings(max_examples=100, deadline=None)
@@ -586,7 +587,7 @@ def test_different_names_have_different_ids(one: list[str], two: list[str]) -> N
 
 def test_a_collision_is_loud() -> None:
     with pytest.raises(PromptValidationError) as caught:
-        StaticToolSource([made(), made()])
+        StaticToolSource([read_tool(), read_tool()])
     assert caught.value.code == "tool_id_collision"
 
 
@@ -612,12 +613,12 @@ RESULTS: list[Any] = [None, {"content": [{"type": "text", "text": "é"}], "is_er
 
 @pytest.mark.parametrize("value", RESULTS)
 def test_a_result_is_any_json(value: Any) -> None:
-    assert made().load(made().dump(value)) == value
+    assert read_tool().load(read_tool().dump(value)) == value
 
 
 def test_a_result_that_is_no_json_is_refused() -> None:
     with pytest.raises(ToolValidationError):
-        made().dump(object())
+        read_tool().dump(object())
 
 
 def test_a_schema_is_an_object() -> None:

@@ -58,7 +58,7 @@ def test_3_a_value_that_was_hidden_from_the_model_stays_hidden(ledger: EffectLed
     assert [runner.exec_sync(NAME, ARGS).content for _ in range(2)] == ["stored", "stored"]
 
 
-def deaf(event: Any) -> None:
+def listener_that_raises(event: Any) -> None:
     raise RuntimeError("nobody listens")
 
 
@@ -75,7 +75,7 @@ class Broken(Redaction):
     [
         ({"policy": TOO_SMALL}, Redaction.allow("order_id"), "result_too_large"),
         ({}, Broken(), "redaction_failed"),
-        ({"emit": deaf}, Redaction.allow("order_id"), None),
+        ({"emit": listener_that_raises}, Redaction.allow("order_id"), None),
     ],
 )
 def test_4_when_the_publication_fails_the_next_call_publishes_what_was_done(

@@ -65,7 +65,7 @@ class Rich:
     pairs: frozenset[tuple[str, ...]] = frozenset()
 
 
-def rich(**changes: Any) -> Rich:
+def rich_params(**changes: Any) -> Rich:
     fields: dict[str, Any] = {
         "when": datetime(2026, 1, 2, tzinfo=UTC),
         "who": UUID(int=7),
@@ -199,13 +199,13 @@ def test_the_hash_is_of_the_parameters_as_canonical_json_with_defaults_filled_in
     ],
 )
 def test_rich_types_have_a_hash_and_every_difference_shows(changed: dict[str, Any]) -> None:
-    assert compute_params_hash(rich()) == compute_params_hash(rich(weights={"a": 2.5, "b": 1}))
-    assert compute_params_hash(rich()) != compute_params_hash(rich(**changed))
+    assert compute_params_hash(rich_params()) == compute_params_hash(rich_params(weights={"a": 2.5, "b": 1}))
+    assert compute_params_hash(rich_params()) != compute_params_hash(rich_params(**changed))
 
 
 def test_equal_parameters_have_one_hash_in_every_process() -> None:
-    code = "from tests.tools.ledger.test_idempotency import *; print(compute_params_hash(rich()))"
-    hashes = {compute_params_hash(rich())}
+    code = "from tests.tools.ledger.test_idempotency import *; print(compute_params_hash(rich_params()))"
+    hashes = {compute_params_hash(rich_params())}
     for seed in ("0", "1"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         done = subprocess.run(
@@ -282,7 +282,7 @@ def handler(params: Order, *, context: ToolContext) -> ToolResult[str]:
     return ToolResult("done", "")
 
 
-def made(idempotency: Any, **options: Any) -> Tool[Any, Any]:
+def order_tool(idempotency: Any, **options: Any) -> Tool[Any, Any]:
     return Tool[Order, str](
         name="create_order", description="Order.", handler=handler, idempotency=idempotency, **options
     )
@@ -290,21 +290,21 @@ def made(idempotency: Any, **options: Any) -> Tool[Any, Any]:
 
 def test_a_tool_takes_a_config_and_nothing_else() -> None:
     config = IdempotencyConfig()
-    assert made(config).bound.idempotency is config
+    assert order_tool(config).bound.idempotency is config
     for wrong in ("auto", True, {"strategy": "auto"}, IdempotencyConfig):
         with pytest.raises(PromptValidationError, match="IdempotencyConfig") as caught:
-            made(wrong)
+            order_tool(wrong)
         assert caught.value.placeholder == "idempotency"
 
 
 def test_a_misspelt_param_key_is_found_when_the_tool_is_made() -> None:
-    made(IdempotencyConfig(strategy="params", param_keys=("order_id", "tags")))
+    order_tool(IdempotencyConfig(strategy="params", param_keys=("order_id", "tags")))
     with pytest.raises(PromptValidationError, match="'ordr_id', which the parameters do not have") as caught:
-        made(IdempotencyConfig(strategy="params", param_keys=("ordr_id",)))
+        order_tool(IdempotencyConfig(strategy="params", param_keys=("ordr_id",)))
     assert caught.value.placeholder == "idempotency"
 
 
-def nothing(params: None, *, context: ToolContext) -> ToolResult[str]:
+def handler_without_params(params: None, *, context: ToolContext) -> ToolResult[str]:
     return ToolResult("done", "")
 
 
@@ -312,7 +312,7 @@ def modelled(params: Sealed, *, context: ToolContext) -> ToolResult[str]:
     return ToolResult("done", "")
 
 
-@pytest.mark.parametrize(("kind", "run", "fits"), [(None, nothing, False), (Sealed, modelled, True)])
+@pytest.mark.parametrize(("kind", "run", "fits"), [(None, handler_without_params, False), (Sealed, modelled, True)])
 def test_param_keys_are_fields_of_a_model_too_and_of_no_parameters_never(
     kind: Any, run: Callable[..., Any], fits: bool
 ) -> None:

@@ -71,7 +71,7 @@ def runner(authorizer: Any, **options: Any) -> ToolRunner:
     return ToolRunner(tools, resources={Authorizer: authorizer}, **given)
 
 
-def raises(error: BaseException) -> Callable[[AuthorizationRequest], Any]:
+def answer_that_raises(error: BaseException) -> Callable[[AuthorizationRequest], Any]:
     def say(request: AuthorizationRequest) -> Any:
         raise error
 
@@ -130,7 +130,7 @@ async def test_an_authorizer_that_raises_denies_the_call_and_its_message_stays_h
 ) -> None:
     for executor in EXECUTORS:
         caplog.clear()
-        result = await executor(runner(kind(raises(error))), ADA)
+        result = await executor(runner(kind(answer_that_raises(error))), ADA)
         assert (result.error_code, ran) == ("authz_unavailable", [])
         assert result.safe_message == SAFE_MESSAGES[ToolErrorCode.AUTHZ_UNAVAILABLE]
         assert "canary" not in result.content + caplog.text

@@ -335,7 +335,7 @@ class Deafened(RuntimeError):
     pass
 
 
-def deafen(event: ToolInvoked) -> None:
+def raise_deafened(event: ToolInvoked) -> None:
     raise Deafened("canary")
 
 
@@ -346,7 +346,7 @@ def test_a_result_that_a_subscriber_does_not_take_is_not_kept(
     session = Session(session_id="s")
     heard: list[ToolInvoked] = []
     session.event_bus.subscribe(ToolInvoked, heard.append)
-    session.event_bus.subscribe(ToolInvoked, deafen)
+    session.event_bus.subscribe(ToolInvoked, raise_deafened)
 
     def handler(params: N, *, context: ToolContext) -> ToolResult[N]:
         context.session[Trace].append(Trace(params.n))
@@ -404,7 +404,7 @@ def test_a_session_of_ones_own_make_needs_no_id() -> None:
 def test_a_subscriber_that_raises_changes_nothing_of_a_call_that_failed(caplog: pytest.LogCaptureFixture) -> None:
     told: list[str] = []
     session = Session()
-    session.event_bus.subscribe(ToolInvoked, deafen)
+    session.event_bus.subscribe(ToolInvoked, raise_deafened)
     tool = tool_of(lambda params, *, context: ToolResult("no", None, success=False))
     runner = ToolRunner([tool], policy=POLICY, session=session, log_tool_errors=ToolErrorLog(told.append))
     answers = [runner.exec_sync("t", {"n": 1}, tool_call_id=call_id) for call_id in ("c1", "c2")]
@@ -449,7 +449,7 @@ def test_a_resource_goes_back_without_a_session_too(in_context: bool) -> None:
 def test_an_author_can_read_which_calls_result_was_not_taken() -> None:
     told: list[str] = []
     session = Session()
-    session.event_bus.subscribe(ToolInvoked, deafen)
+    session.event_bus.subscribe(ToolInvoked, raise_deafened)
     for effect in (ToolEffect.READ_ONLY, ToolEffect.STATE_CHANGE):
         tool = tool_of(lambda params, *, context: ToolResult("ok", params), effect)
         runner = ToolRunner([tool], policy=POLICY, session=session, log_tool_errors=ToolErrorLog(told.append))

@@ -78,7 +78,7 @@ async def sleeping(params: Order, *, context: ToolContext) -> ToolResult[Receipt
     raise AssertionError
 
 
-def left(ledger: EffectLedger) -> str:
+def ledger_state(ledger: EffectLedger) -> str:
     """What there is of the one call: a result, a doubt, or nothing."""
     return "done" if len(ledger) else "in doubt" if ledger.in_doubt() else "nothing"
 
@@ -101,13 +101,13 @@ async def test_a_failure_that_the_handler_tells_leaves_nothing(
 ) -> None:
     runner = runner_for(order_tool(handler, effect=effect), ledger)
     assert not (await runner.exec(NAME, ARGS)).ok
-    assert left(ledger) == "nothing"
+    assert ledger_state(ledger) == "nothing"
 
 
 def test_a_loop_signal_leaves_nothing(ledger: EffectLedger) -> None:
     with pytest.raises(LoopSignal):
         runner_for(order_tool(raising(LoopSignal("up"))), ledger).exec_sync(NAME, ARGS)
-    assert left(ledger) == "nothing"
+    assert ledger_state(ledger) == "nothing"
 
 
 @pytest.mark.parametrize(("effect", "what"), [(READ, "nothing"), *((effect, "in doubt") for effect in CHANGES)])
@@ -141,7 +141,7 @@ async def test_an_end_that_may_have_changed_something_is_a_doubt(
 ) -> None:
     runner = runner_for(order_tool(handler, effect=effect), ledger, policy=LIMITED)
     assert not (await runner.exec(NAME, ARGS)).ok
-    assert left(ledger) == what
+    assert ledger_state(ledger) == what
 
 
 def test_the_log_says_where_a_result_could_not_be_read(ledger: EffectLedger, caplog: pytest.LogCaptureFixture) -> None:
@@ -173,7 +173,7 @@ async def test_a_call_that_fails_without_a_claim_ends_none(
 def test_a_handler_that_says_that_it_does_not_know_leaves_a_doubt(ledger: EffectLedger) -> None:
     runner = runner_for(order_tool(raising(ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME))), ledger)
     assert runner.exec_sync(NAME, ARGS).error_code == "unknown_outcome"
-    assert left(ledger) == "in doubt"
+    assert ledger_state(ledger) == "in doubt"
 
 
 @pytest.mark.parametrize("breaks_in_clean_up", [False, True])
@@ -196,7 +196,7 @@ async def test_a_call_that_is_cancelled_in_its_handler(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert left(ledger) == what
+    assert ledger_state(ledger) == what
 
 
 @pytest.mark.parametrize(("effect", "what"), [(READ, "nothing"), *((effect, "in doubt") for effect in CHANGES)])
@@ -210,7 +210,7 @@ def test_a_call_that_a_person_interrupts(ledger: EffectLedger, effect: ToolEffec
     runner = runner_for(order_tool(place, effect=effect), ledger, emit=events.append)
     with pytest.raises(KeyboardInterrupt):
         runner.exec_sync(NAME, ARGS)
-    assert left(ledger) == what
+    assert ledger_state(ledger) == what
     assert len([event for event in events if isinstance(event, ToolCallResult)]) == 1
 
 
@@ -224,7 +224,7 @@ def test_a_person_who_interrupts_right_after_the_handler_leaves_a_doubt(ledger: 
     with pytest.raises(KeyboardInterrupt):
         runner_for(tool, ledger, emit=events.append).exec_sync(NAME, ARGS)
     assert events[-1].result["error_code"] == "unknown_outcome"
-    assert left(ledger) == "in doubt"
+    assert ledger_state(ledger) == "in doubt"
 
 
 def test_a_coroutine_that_is_closed_leaves_a_doubt(ledger: EffectLedger) -> None:
@@ -236,7 +236,7 @@ def test_a_coroutine_that_is_closed_leaves_a_doubt(ledger: EffectLedger) -> None
         return task
 
     asyncio.run(start()).close()
-    assert left(ledger) == "in doubt"
+    assert ledger_state(ledger) == "in doubt"
 
 
 def test_a_result_is_in_the_ledger_before_its_event_is_emitted(ledger: EffectLedger) -> None:
@@ -292,7 +292,7 @@ async def test_a_call_that_is_cancelled_while_it_lets_go_still_ends_once() -> No
         await task
     (ended,) = [event for event in events if isinstance(event, ToolCallResult)]
     assert ended.result["error_code"] == "execution"
-    assert left(ledger) == "nothing"
+    assert ledger_state(ledger) == "nothing"
 
 
 @pytest.mark.parametrize("write", ["settle", "release", "doubt"])

@@ -22,7 +22,7 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "web__search", "arg
 OTHER_CALL = {"id": "c1", "type": "function", "function": {"name": "web__search", "arguments": '{"text": "y"}'}}
 
 
-def asked(call: Any, answer: str = "3 pages") -> tuple[dict[str, Any], ...]:
+def messages_with_call(call: Any, answer: str = "3 pages") -> tuple[dict[str, Any], ...]:
     return (
         *HELLO,
         {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -36,10 +36,10 @@ def test_everything_that_can_change_the_answer_counts() -> None:
         {"model": "gpt-5"},
         {"messages": ()},
         {"messages": ({"role": "system", "content": "Hello"},)},
-        {"messages": asked(CALL)},
-        {"messages": asked(OTHER_CALL)},
-        {"messages": asked(CALL, "4 pages")},
-        {"messages": tuple(reversed(asked(CALL)))},
+        {"messages": messages_with_call(CALL)},
+        {"messages": messages_with_call(OTHER_CALL)},
+        {"messages": messages_with_call(CALL, "4 pages")},
+        {"messages": tuple(reversed(messages_with_call(CALL)))},
         {"temperature": 0.8},
         {"temperature": None},
         {"max_tokens": 2049},

@@ -88,13 +88,13 @@ class Args:
     n: int
 
 
-def half(params: Args, *, context: ToolContext) -> ToolResult[int]:
+def half_handler(params: Args, *, context: ToolContext) -> ToolResult[int]:
     if params.n % 2:
         raise ValueError(params.n)
     return ToolResult("", params.n // 2)
 
 
-HALF = Tool[Args, int](name="math__half", description="Halve.", handler=half, effect=ToolEffect.READ_ONLY)
+HALF = Tool[Args, int](name="math__half", description="Halve.", handler=half_handler, effect=ToolEffect.READ_ONLY)
 
 
 def test_a_runner_counts_its_own_calls() -> None:
