@@ -272,6 +272,20 @@ async def test_a_question_waits_in_a_fork_too_and_each_world_has_its_own_answer(
         await whole(forked)
 
 
+async def test_a_question_waits_on_when_a_loss_is_accepted(provider: Provider, folder: Path) -> None:
+    async with opened(folder, provider.url) as world:
+        waiting = await asked(world, provider)
+    (folder / "mark.key").unlink()
+    async with opened(folder, provider.url, accept_losses="the disk broke") as world:
+        assert world.accepted is not None
+        assert world.accepted.lost
+        assert await world.doubts() == []
+        await world.answer(waiting, "Rome")
+        await world.settle()
+        assert told(provider).endswith('{"answer":"Rome","choice":0}')
+        await whole(world)
+
+
 async def test_cancelling_the_turn_ends_the_question(provider: Provider, folder: Path) -> None:
     async with opened(folder, provider.url) as world:
         waiting = await asked(world, provider)

@@ -25,9 +25,16 @@ SHOWN = {
 }
 
 
-def script(provider: Provider) -> None:
-    """A model that orders what it is asked for, and says so."""
-    order = Provider.call("order_part", {"part": "bolt", "count": 20})
+ORDER = Provider.call("order_part", {"part": "bolt", "count": 20})
+QUESTION = {"question": "Which supplier is the usual one?", "choices": ["Bolt & Sons", "Nuts Ltd"]}
+
+CALLS = {"questions.py": Provider.call("core__ask_user", QUESTION)}
+"""The first call of the model, for an example that needs another one than an order."""
+
+
+def script(provider: Provider, name: str) -> None:
+    """A model that orders what it is asked for, or asks about it, and says so."""
+    order = CALLS.get(name, ORDER)
     provider.say(Provider.answer(order), Provider.answer(Provider.text("20 bolts are on their way.")))
 
 
@@ -35,7 +42,7 @@ def script(provider: Provider) -> None:
 def test_an_example_prints_what_its_page_says(name: str, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
     with serving() as provider:
-        script(provider)
+        script(provider, name)
         keys = {"LLM_API_KEY": "sk-example", "OPENAI_BASE_URL": provider.url}
         environment = {**os.environ, **keys, "HOME": str(tmp_path)}
         command = [sys.executable, "-W", "error", name]

@@ -51,7 +51,7 @@ def accept(
     stamp: Callable[[], Stamp],
     entropy: Entropy,
 ) -> AcceptedLoss:
-    """Records that `lost` is accepted, and answers every open intent; durable on return. Raises InvalidValue (`why` is
+    """Records that `lost` is accepted, and answers the open intents; durable on return. Raises InvalidValue (`why` is
     not 1 to 2000 characters), Unavailable."""
     if not 1 <= len(why.strip()) <= _WHY:
         raise InvalidValue(f"write a reason of 1 to {_WHY} characters", path="reason")
@@ -75,9 +75,10 @@ def accept(
 
 
 def _end(store: Store, manifests: Manifests, loader: Loader, unit: Unit, stamp: Callable[[], Stamp]) -> int:
-    """Answers the open intents of a unit. Returns how many there were."""
+    """Answers the open intents of a unit, except questions to a person, which take no effect outside. Returns how many
+    there were."""
     state = loader.load(unit).state
-    first, intents = state.seq, list(state.intents.values())
+    first, intents = state.seq, [intent for intent in state.intents.values() if not intent.is_question]
     steps: list[Advance] = []
     rows: list[Row] = []
     made: dict[Ref, bytes] = {}
