@@ -70,7 +70,11 @@ export const messagePost = (chat: string, text: string, attachments: NewAttachme
 export const chatRename = (chat: string, title: string) => patch<ChatSummary>(`/api/chats/${part(chat)}`, { title });
 export const chatCancel = (chat: string) => post<ChatSummary>(`/api/chats/${part(chat)}/cancel`, {});
 
-export const approvalsGet = () => get<Approvals>("/api/approvals");
+export const approvalsGet = async (): Promise<Approvals> => {
+  const { approvals, now_ns } = await get<Approvals>("/api/approvals");
+  return { approvals: approvals.map((each) => ({ ...each, expires_ns: each.expires_ns ?? Infinity })), now_ns };
+};
+export const answerPost = (id: string, answer: string) => post<{ id: string }>(`/api/approvals/${id}/answer`, { answer });
 /** With `argumentsJson` the call runs with these arguments in place of the proposed ones. */
 export const approvalPost = (id: string, decision: "approve" | "reject", reason: string, argumentsJson?: string) =>
   post<{ id: string; decision: string }>(`/api/approvals/${id}`, { decision, reason, arguments_json: argumentsJson });

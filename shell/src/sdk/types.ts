@@ -76,6 +76,13 @@ export interface Turn {
   finish_reason: string | null;
 }
 
+/** What a question of the model asks. */
+export interface Asked {
+  question: string;
+  choices: string[] | null;
+  allow_other: boolean;
+}
+
 export interface Approval {
   id: string | null;
   unit: string;
@@ -92,7 +99,10 @@ export interface Approval {
   rules: Record<string, unknown>[];
   rule_digest: string;
   asked_ns: number | null;
+  /** Infinity for a question, which never expires. */
   expires_ns: number;
+  /** Null for a call that waits for an approval, and for a caller whose role does not see the question. */
+  asks: Asked | null;
 }
 
 /** How an argument of a further call has to be: equal to a value, a text like `notes/*`, or anything. */

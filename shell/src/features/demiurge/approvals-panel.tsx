@@ -4,13 +4,14 @@ import { Empty, ErrorNote, Loading } from "../../parts/notes";
 import { type Approval, sentence } from "../../sdk";
 import { ApprovalCard, useCardKeys } from "./approval-card";
 import { useApprovals } from "./approvals";
+import { ASK_USER, QuestionCard } from "./question-card";
 
 export default function ApprovalsPanel() {
   const { live, mayAsk } = useApprovals();
   const shown = useRef(new Map<string, Approval>());
   useCardKeys();
   for (const each of live.data?.approvals ?? []) shown.current.set(each.id ?? each.unit, each);
-  const cards = [...shown.current.values()].sort((one, other) => one.expires_ns - other.expires_ns);
+  const cards = [...shown.current.values()].sort(endsLater);
 
   return (
     <main className="page">
@@ -23,9 +24,14 @@ export default function ApprovalsPanel() {
       {cards.length > 0 && (
         <p className="faint wide-only">J and K: next and previous. O: raw JSON. A and R: to the button; Enter decides.</p>
       )}
-      {cards.map((each) => (
-        <ApprovalCard key={each.id ?? each.unit} approval={each} showChat />
-      ))}
+      {cards.map((each) => {
+        const Card = each.tool === ASK_USER ? QuestionCard : ApprovalCard;
+        return <Card key={each.id ?? each.unit} approval={each} showChat />;
+      })}
     </main>
   );
+}
+
+function endsLater(one: Approval, other: Approval): number {
+  return one.expires_ns === other.expires_ns ? 0 : one.expires_ns < other.expires_ns ? -1 : 1;
 }

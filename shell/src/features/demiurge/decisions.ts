@@ -2,21 +2,23 @@
 import { ApiError, type JournalRecord } from "../../sdk";
 
 export interface Decision {
-  /** `rule`: a standing rule allows the call. */
-  verdict: "approve" | "edit" | "reject" | "rule";
+  /** `rule`: a standing rule allows the call. `answer`: a person answered a question. */
+  verdict: "approve" | "edit" | "reject" | "rule" | "answer";
   by: string;
   /** Null for a caller whose role does not see it. */
   reason: string | null;
   time_ns: number;
   /** The address of the changed call. */
   changedCall?: string;
+  /** The address of the answer. */
+  answer?: string;
   /** The record of the decision. */
   place?: { unit: string; seq: number };
   /** How the call ended, in words; undefined while it is not over. */
   end?: string;
 }
 
-const VERDICTS: Record<string, Decision["verdict"]> = { approved: "approve", edited: "edit", rejected: "reject" };
+const VERDICTS: Record<string, Decision["verdict"]> = { approved: "approve", edited: "edit", rejected: "reject", answered: "answer" };
 
 /** Reads decisions from records, which may come more than once. */
 export class DecisionLog {
@@ -46,8 +48,9 @@ export class DecisionLog {
     const by = String(body?.by ?? record.caller?.actor ?? "somebody");
     if (kind === "approval") {
       const changedCall = typeof body.call_ref === "string" ? body.call_ref : undefined;
-      const verdict = changedCall !== undefined ? "edit" : body.verdict === "approve" ? "approve" : "reject";
-      return this.add(intent, { verdict, by, reason, time_ns: record.time_ns, changedCall, place });
+      const answer = typeof body.answer_ref === "string" ? body.answer_ref : undefined;
+      const verdict = changedCall !== undefined ? "edit" : body.verdict === "approve" || body.verdict === "answer" ? body.verdict : "reject";
+      return this.add(intent, { verdict, by, reason, time_ns: record.time_ns, changedCall, answer, place });
     }
     if (kind === "approval_rule") {
       this.rules.set(`${unit}/${seq}`, { verdict: "rule", by, reason, time_ns: record.time_ns, place });

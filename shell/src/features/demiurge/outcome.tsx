@@ -13,6 +13,7 @@ const VERBS: Record<Decision["verdict"], string> = {
   approve: "Approved by",
   edit: "Approved with changed arguments by",
   reject: "Rejected by",
+  answer: "Answered by",
   rule: "Allowed by a standing rule, made by",
 };
 

@@ -6,6 +6,7 @@ import { type Attachment, blobPath, type ChatMessage, type NewAttachment, senten
 import { maySend, useSession } from "../../session";
 import { useChat } from "./chat-context";
 import { Composer } from "./composer";
+import { ASK_USER } from "./question-card";
 import { TOOL_CARDS, ToolFallback } from "./tool-cards";
 
 const Markdown = lazy(() => import("./markdown"));
@@ -198,7 +199,9 @@ function TurnStatus() {
   const { turn, approvals } = useChat();
   const text =
     approvals.length > 0
-      ? "Approval needed"
+      ? approvals.every((each) => each.tool === ASK_USER)
+        ? "The model waits for an answer"
+        : "Approval needed"
       : turn?.status === "awaiting_approval"
       ? "A person has to decide"
       : turn?.status === "running"

@@ -10,6 +10,7 @@ import { useApprovals } from "./approvals";
 import { useChat } from "./chat-context";
 import type { CallFacts } from "./chat-data";
 import { ChangedArguments, Outcome } from "./outcome";
+import { ASK_USER, AskUserCard } from "./question-card";
 import { WriteDiff } from "./write-diff";
 
 const STATES = { running: "running", done: "done", failed: "failed", cancelled: "stopped", waiting: "waits for a person" };
@@ -27,7 +28,7 @@ function WorkspaceWriteCard(props: ToolCallMessagePartProps) {
   );
 }
 
-export const TOOL_CARDS = { workspace__write: WorkspaceWriteCard };
+export const TOOL_CARDS = { workspace__write: WorkspaceWriteCard, [ASK_USER]: AskUserCard };
 
 function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & { children?: ReactNode }) {
   const facts = artifact as CallFacts;

@@ -1,0 +1,296 @@
+/** The card of a question that the model asks a person (`core__ask_user`): in the chat, and in the inbox while it waits.
+ * Question, choices and answer are text, and never rendered as Markdown or HTML. */
+import type { ToolCallMessagePartProps } from "@assistant-ui/react";
+import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { ErrorNote } from "../../parts/notes";
+import { Duration } from "../../parts/time";
+import { Verbatim } from "../../parts/verbatim";
+import { Link } from "../../router";
+import { answerPost, ApiError, type Approval, approvalPost, type Asked, blobText, journalGet, sentence } from "../../sdk";
+import { mayDecide, useSession } from "../../session";
+import { useApprovals, useNow } from "./approvals";
+import { useChat } from "./chat-context";
+import type { CallFacts } from "./chat-data";
+import type { Decision } from "./decisions";
+
+export const ASK_USER = "core__ask_user";
+
+const MAX_ANSWER = 8000;
+const MAX_REASON = 2000;
+
+interface CardProps {
+  approval: Approval;
+  /** The inbox says which chat asks; in the chat itself this is known. */
+  showChat?: boolean;
+}
+
+/** A question that waits, or was answered while it was shown. */
+export function QuestionCard({ approval, showChat = false }: CardProps) {
+  const { decisions, live } = useApprovals();
+  const now = useNow();
+  const title = useId();
+  const decision = approval.id !== null ? decisions.get(approval.id) : undefined;
+  const waits = live.data?.approvals.some((each) => each.id === approval.id) ?? true;
+  const chat = approval.title || approval.chat_id || approval.unit;
+  const asked = approval.asks;
+
+  return (
+    <section className="card approval question" aria-labelledby={title} data-approval={approval.id} tabIndex={-1}>
+      <h2 id={title}>
+        {showChat && approval.chat_id !== null ? (
+          <Link href={`/chats/${encodeURIComponent(approval.chat_id)}`}>
+            <bdi>{chat}</bdi>
+          </Link>
+        ) : (
+          "This chat"
+        )}{" "}
+        asks a question.
+      </h2>
+      {approval.damaged !== null && (
+        <ErrorNote title="This question cannot be shown whole, so it cannot be answered." message={approval.damaged} />
+      )}
+      {asked !== null ? (
+        <Words text={asked.question} />
+      ) : (
+        approval.damaged === null && <p className="faint">Your role does not see this question.</p>
+      )}
+      {approval.asked_ns !== null && decision === undefined && waits && (
+        <p className="faint">
+          It waits since <Duration ms={now - approval.asked_ns / 1e6} />, and does not expire.
+        </p>
+      )}
+      {decision !== undefined ? (
+        <Answered decision={decision} now={now} />
+      ) : waits ? (
+        asked !== null && <AnswerForm approval={approval} asked={asked} />
+      ) : (
+        <p className="outcome" role="status">
+          This question does not wait any more.
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Words({ text }: { text: string }) {
+  return (
+    <p className="plain question-text" dir="auto">
+      <Verbatim text={text} />
+    </p>
+  );
+}
+
+/** The part that answers. What is pressed is decided when the server has recorded it, not before. */
+function AnswerForm({ approval, asked }: { approval: Approval; asked: Asked }) {
+  const session = useSession();
+  const { live, addDecisions } = useApprovals();
+  const [text, setText] = useState("");
+  const [sending, setSending] = useState<string>();
+  const [problem, setProblem] = useState("");
+  const busy = useRef(false);
+  const form = useRef<HTMLDivElement>(null);
+  const field = useId();
+  const choices = asked.choices ?? [];
+  const takesWords = asked.allow_other || choices.length === 0;
+
+  if (!mayDecide(session)) {
+    return <p className="outcome">Somebody with the role approver answers this.</p>;
+  }
+  const send = async (what: string, request: (id: string) => Promise<unknown>) => {
+    if (busy.current || approval.id === null) return;
+    busy.current = true;
+    setSending(what);
+    setProblem("");
+    try {
+      await request(approval.id);
+      form.current?.closest<HTMLElement>("[data-approval]")?.focus();
+    } catch (error) {
+      setProblem(await problemOf(error));
+    }
+    live.reload();
+    busy.current = false;
+    setSending(undefined);
+  };
+  const answer = (words: string) => send(words, (id) => answerPost(id, words));
+  const decline = () => send("", (id) => approvalPost(id, "reject", text.slice(0, MAX_REASON)));
+
+  /** Asks the server before it says that an answer failed: it may have been lost on its way, or somebody was first. */
+  const problemOf = async (error: unknown): Promise<string> => {
+    try {
+      const { records } = await journalGet({ unit: approval.unit, kind: "approval", limit: 1000 });
+      addDecisions(records);
+      if (records.some((record) => record.body?.intent === approval.id)) return "";
+    } catch {
+      return `${sentence(error)} The answer is not known to have been taken; look again when the server is back.`;
+    }
+    return error instanceof ApiError && error.code === "no_approval" ? "This question does not wait any more." : sentence(error);
+  };
+
+  return (
+    <div className="decision" ref={form}>
+      {choices.length > 0 && (
+        <div className="choices" role="group" aria-label="Choices">
+          {choices.map((choice, index) => (
+            <button
+              key={choice}
+              type="button"
+              dir="auto"
+              data-key={index === 0 ? "a" : undefined}
+              disabled={sending !== undefined}
+              onClick={() => answer(choice)}
+            >
+              <Verbatim text={choice} />
+            </button>
+          ))}
+        </div>
+      )}
+      <label htmlFor={field}>
+        {takesWords ? "Your answer in your own words, or why you decline" : "Why, if you decline"}
+      </label>
+      <textarea
+        id={field}
+        dir="auto"
+        rows={2}
+        maxLength={takesWords ? MAX_ANSWER : MAX_REASON}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+      />
+      {problem !== "" && <ErrorNote message={problem} />}
+      <div className="buttons">
+        <button type="button" data-key="r" disabled={sending !== undefined} onClick={decline}>
+          {sending === "" ? "Declining …" : "Decline to answer"}
+        </button>
+        {takesWords && (
+          <button
+            type="button"
+            data-key={choices.length === 0 ? "a" : undefined}
+            className="primary"
+            disabled={sending !== undefined || text.trim() === ""}
+            onClick={() => answer(text)}
+          >
+            Answer
+          </button>
+        )}
+        {sending !== undefined && sending !== "" && <span role="status">Answering …</span>}
+      </div>
+    </div>
+  );
+}
+
+interface AnsweredProps {
+  decision: Decision;
+  now: number;
+}
+
+/** Who answered, when and what. */
+function Answered({ decision, now }: AnsweredProps) {
+  const { actor } = useSession();
+  const { by, verdict, answer } = decision;
+  const [words, setWords] = useState<string | null>();
+  const [problem, setProblem] = useState("");
+  const [attempt, setAttempt] = useState(0);
+  const isAnswer = verdict === "answer";
+
+  useEffect(() => {
+    if (answer === undefined) return;
+    let gone = false;
+    setProblem("");
+    answerText(answer).then(
+      (found) => gone || setWords(found),
+      (error) => gone || setProblem(sentence(error)),
+    );
+    return () => {
+      gone = true;
+    };
+  }, [answer, attempt]);
+
+  const shown = isAnswer ? words : decision.reason;
+  return (
+    <>
+      <p className={`outcome ${isAnswer ? "approve" : "reject"}`} role="status">
+        {isAnswer ? "Answered" : "Declined"} by {by === actor ? "you" : <bdi>{by}</bdi>},{" "}
+        <Duration ms={now - decision.time_ns / 1e6} /> ago
+        {shown === null && <span className="faint"> (your role does not see the {isAnswer ? "answer" : "reason"})</span>}
+        {shown != null && shown !== "" && (
+          <>
+            :{" "}
+            <q dir="auto">
+              <Verbatim text={shown} />
+            </q>
+          </>
+        )}
+      </p>
+      {problem !== "" && <ErrorNote message={problem} onRetry={() => setAttempt(attempt + 1)} />}
+    </>
+  );
+}
+
+/** Returns the words of an answer; null for a caller whose role does not see them. */
+async function answerText(ref: string): Promise<string | null> {
+  try {
+    return String(JSON.parse(await blobText(ref)).answer);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}
+
+function parsedQuestion(json: string | null): Asked | null {
+  try {
+    const found = JSON.parse(json ?? "null");
+    return typeof found?.question === "string" ? { choices: null, allow_other: true, ...found } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The card of a question in a chat. */
+export function AskUserCard({ artifact }: ToolCallMessagePartProps) {
+  const facts = artifact as CallFacts;
+  const { approvals, times } = useChat();
+  const { decisions } = useApprovals();
+  const now = useNow();
+  const waiting = facts.state === "running" ? approvals.find((each) => each.tool_call_id === facts.callId) : undefined;
+  const intent = times.get(facts.callId)?.intent;
+  const decision = intent !== undefined ? decisions.get(intent) : undefined;
+  const asked = parsedQuestion(facts.argumentsJson);
+
+  if (waiting !== undefined) return <QuestionCard approval={waiting} />;
+  return (
+    <Asking facts={facts} asked={asked}>
+      {decision !== undefined ? (
+        <Answered decision={decision} now={now} />
+      ) : (
+        (facts.state === "failed" || facts.state === "cancelled") && (
+          <p className="problem" dir="auto">
+            <code>{facts.errorCode}</code> {facts.message}
+          </p>
+        )
+      )}
+    </Asking>
+  );
+}
+
+const STATES = { running: "waits for an answer", done: "answered", failed: "not answered", cancelled: "stopped" };
+
+function Asking({ facts, asked, children }: { facts: CallFacts; asked: Asked | null; children: ReactNode }) {
+  return (
+    <section className={`card tool ${facts.state}`} aria-label="Question of the model">
+      <header>
+        <strong>Question</strong>
+        <span className={`state ${facts.state}`}>{STATES[facts.state]}</span>
+      </header>
+      {asked !== null ? <Words text={asked.question} /> : <p className="faint">Your role does not see the question.</p>}
+      {asked?.choices != null && (
+        <ul className="choices-given" aria-label="Choices">
+          {asked.choices.map((choice) => (
+            <li key={choice} dir="auto">
+              <Verbatim text={choice} />
+            </li>
+          ))}
+        </ul>
+      )}
+      {children}
+    </section>
+  );
+}
