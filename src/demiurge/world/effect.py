@@ -22,7 +22,7 @@ from demiurge.world.cell import Cell
 from demiurge.world.injection import Injections
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record
-from demiurge.world.state import OpenIntent
+from demiurge.world.state import OpenIntent, UnitState
 from demiurge.world.unit import Unit
 
 __all__ = [
@@ -92,6 +92,10 @@ class Services(Protocol):
         ...
 
     def get_blob(self, ref: Ref) -> bytes: ...
+
+    def state(self, unit: Unit) -> UnitState:
+        """Returns a unit's state as of its last durable record."""
+        ...
 
     async def read_cell(self, unit: Unit) -> CellReading: ...
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from demiurge.errors import InvalidValue
 from demiurge.world.reducer import EffectRequest, Reducer, ReducerContext, Step
+from demiurge.world.state import OpenIntent
 
 __all__ = [
     "DELIVER",
@@ -31,6 +32,7 @@ __all__ = [
     "WEBHOOK_ROTATE",
     "WEBHOOK_WITHDRAW",
     "deliver_params",
+    "is_wanted",
     "status_problem",
     "webhook_reducer",
 ]
@@ -91,6 +93,11 @@ def deliver_params(
     """Returns the parameters of `webhook.deliver`."""
     when = {"attempt": attempt, "not_before_ns": not_before_ns}
     return {"webhook": webhook, "url": origin, "notice": notice, "body": body, **when}
+
+
+def is_wanted(intent: OpenIntent, cell: Mapping[str, Any] | None) -> bool:
+    """Returns whether the notice of a delivery is still to be confirmed, by the webhook's `cell`."""
+    return cell is not None and intent.params["notice"] in cell["notices"]
 
 
 def _added(value: Mapping[str, Any], context: ReducerContext) -> Step:

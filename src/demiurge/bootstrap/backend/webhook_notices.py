@@ -30,7 +30,7 @@ from demiurge.world.authority.approval import asked_ns
 from demiurge.world.host import Host
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
-from demiurge.world.webhooks import WEBHOOK, WEBHOOK_NOTIFY, WEBHOOK_WITHDRAW
+from demiurge.world.webhooks import WEBHOOK, WEBHOOK_NOTIFY, WEBHOOK_WITHDRAW, is_wanted
 
 __all__ = ["HOST", "WebhookNotices", "webhook_cells"]
 
@@ -51,13 +51,14 @@ class WebhookNotices:
 
     def __init__(self, host: Host, store: Store, clock: Clock, page_url: str | None) -> None:
         self._host, self._store, self._clock, self._page_url = host, store, clock, page_url
-        self._is_due = asyncio.Event()
+        self._is_due, self._follows = asyncio.Event(), False
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begins to follow the calls that wait, if the world has a webhook; returns once each webhook was told of
         them."""
-        if self._task is None and next(webhook_cells(self._host, self._store), None) is not None:
+        if not self._follows and next(webhook_cells(self._host, self._store), None) is not None:
+            self._follows = True
             self._host.watch_waiting(self._is_due.set)
             is_whole = await self._compare()
             self._task = asyncio.create_task(self._follow(again=not is_whole))
@@ -121,8 +122,7 @@ class WebhookNotices:
             value = {"webhook_id": webhook.key, "notices": over}
             await self._host.submit(WEBHOOK_WITHDRAW, value, caller=HOST)
             faults.point("webhook.withdrawn")
-        wanted = {notice_id for notice_id in cell["notices"] if notice_id not in over}
-        await self._host.take_up(webhook, lambda intent: intent.params["notice"] in wanted)
+        await self._host.take_up(webhook, lambda intent: is_wanted(intent, self._host.state(webhook).cell))
         for call, (unit, intent) in calls.items() if cell["stopped"] is None else ():
             if call not in known:
                 faults.point("webhook.not_told")

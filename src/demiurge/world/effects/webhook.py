@@ -22,6 +22,7 @@ from demiurge.world.manifest import Manifest
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent
 from demiurge.world.webhook_keys import WebhookKeys, sign
+from demiurge.world.webhooks import is_wanted
 
 __all__ = ["WebhookDeliveries", "origin_of"]
 
@@ -53,6 +54,8 @@ class WebhookDeliveries:
     async def perform(self, call: EffectCall) -> Result:
         params = call.intent.params
         webhook_id, notice_id, body = params["webhook"], params["notice"], params["body"].encode()
+        if not is_wanted(call.intent, call.services.state(call.unit).cell):
+            return failed("cancelled", "The notice was withdrawn before this attempt.")
         try:
             receiver = await asyncio.to_thread(self._keys.get, webhook_id)
             url = parse_url(receiver.url.reveal())
