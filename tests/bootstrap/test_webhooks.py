@@ -16,10 +16,15 @@ from tests.provider import Provider, serving
 from tests.world.effects.servers import SeenRequest, http_response, serving_site
 
 from demiurge import World
+from demiurge.bootstrap.backend import webhook_notices
+from demiurge.bootstrap.backend.embedded import Embedded
 from demiurge.bootstrap.backend.socket import socket_path
+from demiurge.bootstrap.backend.webhook_notices import WebhookNotices
 from demiurge.bootstrap.secrets import open_vault
-from demiurge.errors import InvalidValue, NotFound, Unavailable, UsageError
+from demiurge.errors import Damaged, InvalidValue, NotFound, Unavailable, UsageError
+from demiurge.faults import Fault, armed
 from demiurge.values.caller import Caller
+from demiurge.world.unit import Unit
 
 ROOT = Path(__file__).parents[2]
 SECRET_PATH = "/canary-path-0123456789"
@@ -150,6 +155,40 @@ async def test_a_receiver_that_hangs_delays_no_call_and_no_decision(tmp_path: Pa
         ended.set()
         await world.settle()
         assert [hook.delivered for hook in await world.webhooks.list()] == [2, 2]
+
+
+async def test_a_notice_that_could_not_be_recorded_is_recorded_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_notices, "RETRY_S", 0.01)
+    async with serving_site({"/h": http_response(204)}) as there, opened(tmp_path / "w") as world:
+        await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
+        with armed({"webhook.not_told": Fault("enospc", 1)}):
+            await world.call("ring_bell", '{"word": "x"}', "b1")
+            await until(lambda: there.asked)
+        await world.settle()
+        assert [hook.delivered for hook in await world.webhooks.list()] == [1]
+
+
+async def test_no_notice_is_withdrawn_while_a_unit_that_may_wait_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving_site({"/h": http_response(500)}) as there, opened(tmp_path / "w") as world:
+        await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
+        await world.call("ring_bell", '{"word": "x"}', "b1")
+        await until(lambda: there.asked)
+        await world.settle()
+        assert isinstance(world.backend, Embedded)
+        owner = world.backend.state
+        host = await owner.host()
+        damaged = {Unit("demiurge/Calls@1", "b1"): Damaged("a record is damaged")}
+        notices = WebhookNotices(host, owner.store, owner.clock, None)
+        with monkeypatch.context() as patch:
+            patch.setattr(host, "waiting", lambda of=None: ([], damaged))
+            await notices.start()
+        assert [hook.waiting for hook in await world.webhooks.list()] == [1]
+        await notices.close()
+        assert [hook.waiting for hook in await world.webhooks.list()] == [1]
 
 
 async def test_a_process_that_closes_at_once_delivers_first(tmp_path: Path) -> None:
