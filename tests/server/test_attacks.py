@@ -51,6 +51,20 @@ async def test_another_host_is_refused(served: Served, host: str) -> None:
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_host")
 
 
+async def test_a_request_with_two_hosts_is_refused(served: Served) -> None:
+    own = urlsplit(served.base).netloc
+    secret = (await served.world.tokens.add("user:x", ["user"])).secret
+    for hosts in ((own, "evil.example"), ("evil.example", own), (own, own)):
+        reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(served.base).port)
+        lines = [f"host: {host}" for host in hosts]
+        head = ["GET /api/info HTTP/1.1", *lines, f"authorization: Bearer {secret}", "connection: close", "", ""]
+        writer.write("\r\n".join(head).encode())
+        answer = await reader.read()
+        writer.close()
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert b"bad_host" in answer
+
+
 async def test_a_login_link_works_once_and_its_cookie_is_strict(served: Served) -> None:
     link = served.server.new_login_link()
     async with httpx.AsyncClient(base_url=served.base) as browser:

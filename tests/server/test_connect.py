@@ -6,7 +6,10 @@ The client lives in a loop of its own: its calls that wait would else keep the s
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
 from collections.abc import Coroutine
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeVar
 
 import pytest
@@ -79,3 +82,32 @@ async def test_a_revoked_token_is_refused_at_once(served: Served) -> None:
         await apart(world.info())
     assert refused.value.code == "unauthorized"
     await apart(world.close())
+
+
+async def test_a_server_that_breaks_off_is_said_to_be_gone() -> None:
+    class Broken(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self._answer(200, json.dumps({"actor": "a", "tenant": "", "roles": [], "provider": "p", "model": "m"}))
+
+        def do_POST(self) -> None:
+            self._answer(500, "Internal Server Error")
+
+        def _answer(self, status: int, text: str) -> None:
+            self.send_response(status)
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Broken) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        world = await asyncio.to_thread(World.connect, f"http://127.0.0.1:{server.server_port}", "dmg_x")
+        with pytest.raises(Unavailable) as gone:
+            await world.info()
+        await world.close()
+        server.shutdown()
+        thread.join()
+    assert gone.value.code == "server_gone"

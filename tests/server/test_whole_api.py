@@ -28,7 +28,6 @@ STREAMS = ("/api/journal/stream", "/api/ai/chat", "/api/calls/{name}")
 """Paths whose answers are no JSON: tests of their own read them. `/api/calls` takes CBOR."""
 
 SETTINGS = settings(
-    max_examples=8,
     phases=[Phase.generate],
     deadline=None,
     database=None,
@@ -87,13 +86,16 @@ def api(base: tuple[str, str]) -> Any:
     return schemathesis.openapi.from_dict(description)
 
 
-def test_no_request_fails_the_server_and_answers_are_as_described(api: Any, base: tuple[str, str]) -> None:
+@pytest.mark.parametrize("examples", [8, pytest.param(150, marks=[pytest.mark.full, pytest.mark.timeout(1800)])])
+def test_no_request_fails_the_server_and_answers_are_as_described(
+    api: Any, base: tuple[str, str], examples: int
+) -> None:
     failures: dict[str, str] = {}
     for found in api.get_all_operations():
         operation = found.ok()
 
         @given(case=operation.as_strategy())
-        @SETTINGS
+        @settings(SETTINGS, max_examples=examples)
         def holds(case: Any) -> None:
             answer = case.call(headers={"authorization": f"Bearer {base[1]}"}, timeout=30, base_url=base[0])
             case.validate_response(answer, checks=CHECKED)

@@ -36,7 +36,15 @@ _STATUSES: Final = {
     Divergence: 500,
     UsageError: 400,
 }
-_CODES: Final = {"role_missing": 403, "too_large": 413, "bad_path": 422, "exists": 409}
+_CODES: Final = {
+    "role_missing": 403,
+    "path_not_allowed": 403,
+    "not_found": 404,
+    "exists": 409,
+    "not_empty": 409,
+    "too_large": 413,
+    "bad_path": 422,
+}
 """Codes with a status of their own, whatever their class."""
 
 _REASONS: Final = {

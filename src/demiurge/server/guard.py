@@ -80,7 +80,8 @@ class Guard:
                 LOG.info("%s %s %d %.1f ms %s", scope["method"], path, status, took_ms, actor)
 
     def _check(self, method: str, headers: Headers) -> None:
-        host = headers.get("host", "")
+        hosts = headers.getlist("host")
+        host = hosts[0] if len(hosts) == 1 else ""
         if _name(f"//{host}") not in self._hosts:
             raise Refused(400, "bad_host", "This server does not answer under that host name; see --name.")
         origin = headers.get("origin")

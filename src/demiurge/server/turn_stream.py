@@ -37,16 +37,21 @@ LOG = logging.getLogger(__name__)
 AGAIN: Final = "The answer broke off and begins again; the text before this does not count."
 
 
-async def turn_lines(chat: Chat, request_id: int) -> AsyncGenerator[bytes, None]:
-    """Yields the lines of a turn until it is over, or only a person can go on; the first one names the chat."""
+async def turn_lines(chat: Chat, request_id: int, closing: asyncio.Event) -> AsyncGenerator[bytes, None]:
+    """Yields the lines of a turn until it is over, only a person can go on, or the server is `closing`; the first line
+    names the chat."""
     stream = DataStream()
     yield Frame("2", [{"type": "chat", "chatId": chat.id, "requestId": request_id}]).line
     try:
         turn = _Turn(chat, request_id, await _redactions(chat))
-        async with aclosing(turn.events()) as events:
+        async with aclosing(_until(closing, turn.events())) as events:
             async for event in events:
                 for frame in stream.take(event):
                     yield frame.line
+        if closing.is_set():
+            for frame in (Frame("2", [{"type": "closing"}]), *stream.end("aborted")):
+                yield frame.line
+            return
         reply = await chat.reply(request_id)
         for frame in _end(stream, reply):
             yield frame.line
@@ -57,6 +62,24 @@ async def turn_lines(chat: Chat, request_id: int) -> AsyncGenerator[bytes, None]
         LOG.exception("A turn could not be streamed (%s).", type(error).__name__)
         for frame in stream.end("internal"):
             yield frame.line
+
+
+async def _until(closing: asyncio.Event, events: AsyncGenerator[AiEvent, None]) -> AsyncGenerator[AiEvent, None]:
+    """Yields the events until `closing` is set, then closes their source."""
+    over = asyncio.create_task(closing.wait())
+    coming = asyncio.ensure_future(anext(events, None))
+    async with aclosing(events):
+        try:
+            while True:
+                await asyncio.wait({coming, over}, return_when=asyncio.FIRST_COMPLETED)
+                if over.done() or (event := coming.result()) is None:
+                    return
+                yield event
+                coming = asyncio.ensure_future(anext(events, None))
+        finally:
+            over.cancel()
+            coming.cancel()
+            await asyncio.gather(over, coming, return_exceptions=True)
 
 
 def _end(stream: DataStream, reply: Reply) -> list[Frame]:

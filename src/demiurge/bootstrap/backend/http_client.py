@@ -206,4 +206,6 @@ def _answer(answer: httpx.Response, content: bytes) -> dict[str, Any]:
     except ValueError:
         told = {}
     message = str(told.get("message", f"The server answered {answer.status_code}."))
+    if answer.status_code >= 500 and "code" not in told:
+        return {"error": {"kind": "Unavailable", "code": "server_gone", "message": f"{message} Does it stop?"}}
     return {"error": {"kind": "UsageError", "code": str(told.get("code", "http")), "message": message}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -45,7 +45,7 @@ class ChatTurn(BaseModel):
         **responses(400, 401, 403, 404, 409, 413, 422, 503),
     },
 )
-async def chat_turn(world: CurrentWorld, given: ChatTurn) -> StreamingResponse:
+async def chat_turn(request: Request, world: CurrentWorld, given: ChatTurn) -> StreamingResponse:
     """Sends the last message to a chat, and streams the turn. Without `chatId` a chat is made; the first line has its
     id.
 
@@ -57,7 +57,8 @@ async def chat_turn(world: CurrentWorld, given: ChatTurn) -> StreamingResponse:
     chat = world.chat(given.chat_id if given.chat_id is not None else new_id("chat", SystemEntropy()))
     said = await chat.say("\n".join(texts), attachments=attachments, tools=() if given.skip_tools else None)
     headers = {**HEADERS, "x-demiurge-chat": _header(chat.id)}
-    return StreamingResponse(turn_lines(chat, said.request_id), headers=headers)
+    lines = turn_lines(chat, said.request_id, request.app.state.closing)
+    return StreamingResponse(lines, headers=headers)
 
 
 def _new_message(given: ChatTurn) -> tuple[Part, ...]:

@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from demiurge.apps.demiurge import CHAT
-from demiurge.bootstrap import World
+from demiurge.bootstrap import Chat, Reply, World
 from demiurge.bootstrap.chat import MAX_TITLE
 from demiurge.bootstrap.chat_state import ChatStanding
 from demiurge.bootstrap.message_body import StoredAttachment
@@ -197,9 +197,10 @@ async def turn(
 
 
 @router.post("/{chat_id}/messages", status_code=202, responses=responses(400, 401, 403, 404, 409, 413, 422, 503))
-async def send(world: CurrentWorld, chat_id: ChatId, given: NewMessage) -> AcceptedMessage:
+async def send(request: Request, world: CurrentWorld, chat_id: ChatId, given: NewMessage) -> AcceptedMessage:
     """Sends a message to a chat, and creates the chat if there is none. The turn goes on when the connection is closed.
-    Fails with 409 (`chat_busy`) while the last turn runs or waits for a person."""
+    Fails with 409 (`chat_busy`) while the last turn runs or waits for a person. A server that stops answers a request
+    that waits with `running`."""
     chat = world.chat(chat_id)
     attachments = [StoredAttachment(each.mime, parse_ref(each.bytes_ref)) for each in given.attachments]
     said = await chat.say(given.text, attachments=attachments, max_tokens=given.max_tokens, tools=given.tools)
@@ -211,8 +212,22 @@ async def send(world: CurrentWorld, chat_id: ChatId, given: NewMessage) -> Accep
     }
     if not given.wait:
         return AcceptedMessage(**place, status="running")
-    reply = await chat.wait(said.request_id)
+    reply = await _reply_before(request.app.state.closing, chat, said.request_id)
+    if reply is None:
+        return AcceptedMessage(**place, status="running")
     return AcceptedMessage(**place, status=reply.status, reply=asdict(reply))
+
+
+async def _reply_before(closing: asyncio.Event, chat: Chat, request_id: int) -> Reply | None:
+    """Returns the reply once its turn is over; None if the server closes first."""
+    waiting, over = asyncio.create_task(chat.wait(request_id)), asyncio.create_task(closing.wait())
+    try:
+        await asyncio.wait({waiting, over}, return_when=asyncio.FIRST_COMPLETED)
+        return await waiting if waiting.done() else None
+    finally:
+        waiting.cancel()
+        over.cancel()
+        await asyncio.gather(waiting, over, return_exceptions=True)
 
 
 @router.post("/{chat_id}/cancel", status_code=202, responses=responses(401, 403, 404, 422, 503))
