@@ -3,7 +3,8 @@ owner.
 
 A joining process has to agree with the owner only in the options that it names: tools, policy, prompt, code. A
 successor takes over the manifest in force, with its policy, if it has the code for it. Without the code it does not
-become the owner, and can only read.
+become the owner, and can only read. A process that becomes the owner to change the manifest needs the code of the new
+manifest only.
 """
 
 from __future__ import annotations
@@ -13,14 +14,23 @@ from dataclasses import replace
 from typing import Any
 
 from demiurge.bootstrap.backend.connection import LacksCode
-from demiurge.bootstrap.manifest import Definitions, ManifestInForce, ProcessConfig, default_policy
-from demiurge.bootstrap.manifest_change import OPENED, lacking_code
+from demiurge.bootstrap.manifest import (
+    Definitions,
+    ManifestInForce,
+    ProcessConfig,
+    default_policy,
+    set_definitions,
+    stored_definitions,
+)
+from demiurge.bootstrap.manifest_change import OPENED, ManifestChange, changed, lacking_code
+from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.bootstrap.world_options import WorldOptions
 from demiurge.errors import Conflict
 from demiurge.stores.protocol import Store
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
-from demiurge.world.manifest_log import last_entry
+from demiurge.world.manifest import Folder, Manifest
+from demiurge.world.manifest_log import MANIFESTS, last_entry
 
 __all__ = ["Joined"]
 
@@ -36,13 +46,20 @@ class Joined:
         self._ref: Ref | None = None
         self._log_length = 0
 
+    def note(self, store: Store, ref: Ref) -> None:
+        """Notes the manifest under which this process itself ran the world, before it hands the world over."""
+        head = store.head(str(MANIFESTS))
+        self._ref, self._log_length = ref, head.next_seq if head is not None else 0
+
     def agree(self, node: bytes, log_length: int, log: Callable[[], list[dict[str, Any]]]) -> None:
         """Keeps the owner's manifest and the length of its log.
 
         Raises Conflict (`owned`) if the options name tools, a policy, a prompt or code that differ from the owner's. A
-        difference is accepted if the manifest was changed since this process joined the `former` owner."""
+        difference is accepted if the manifest was changed since this process joined the `former` owner, or was the
+        owner itself."""
         others = list(self._differences(node))
-        if others and not (self._former is not None and self._former._is_replaced(ref_of(node), log())):
+        known = self if self._ref is not None else self._former
+        if others and not (known is not None and known._is_replaced(ref_of(node), log())):
             raise Conflict(
                 f"Another process has this world open with {' and '.join(others)}. Join it without naming them, "
                 "change them for both (`demiurge policy set`, `demiurge manifest set`), or stop it first.",
@@ -60,16 +77,21 @@ class Joined:
 
     def _differences(self, node: bytes) -> Iterator[str]:
         theirs, options, config = cbor.decode(node), self._options, self._config
-        if self._names_tools and theirs["toolset"] != [spec.to_json() for spec in config.source.specs()]:
+        names_manifest = options.manifest is not None  # it is put in force with the tools, policy and code named here
+        if (
+            self._names_tools
+            and not names_manifest
+            and theirs["toolset"] != [spec.to_json() for spec in config.source.specs()]
+        ):
             yield "other tools"
-        if config.policy is not None and theirs["tool_policy"] != config.policy.to_json():
+        if config.policy is not None and not names_manifest and theirs["tool_policy"] != config.policy.to_json():
             yield "another policy"
         if options.system_prompt is not None:
             ours = config.manifest_of(Definitions.of_node(node)).manifest
             if ours.settings.get("system_ref") != theirs["root"].get("settings", {}).get("system_ref"):
                 yield "another system prompt"
         own = {name: ref_of(config.code[name].source) for name in options.reducers if name in theirs["sources"]}
-        if options.manifest is None and any(theirs["sources"][name] != ref for name, ref in own.items()):
+        if not names_manifest and any(theirs["sources"][name] != ref for name, ref in own.items()):
             yield "other code"
 
     def followed(
@@ -88,6 +110,41 @@ class Joined:
         lacking = lacking_code(then.manifest, config.source)
         if lacking:
             raise LacksCode(lacking)
-        if then.manifest.tool_policy != default_policy(config.source):
-            config = replace(config, policy=then.manifest.tool_policy)
+        config = _following(store, config, then.manifest)
         return in_force._replace(manifest=then.manifest, missing=then.missing, refused=None), config
+
+    def replaced(
+        self,
+        store: Store,
+        in_force: ManifestInForce,
+        config: ProcessConfig,
+        change: ManifestChange,
+        adoption: Adoption,
+    ) -> tuple[ManifestInForce, ProcessConfig]:
+        """Makes a change of the manifest in force for which the former owner lacks code, and returns what this process
+        runs the world with. Raises Conflict (`no_code`, `owned`), BadManifest; then nothing has changed."""
+        entry, manifest = last_entry(store), in_force.manifest
+        if entry is not None:
+            manifest = config.load(store.get_blob(entry.ref)).manifest
+            config = _following(store, config, manifest)
+        config, then = changed(config, manifest, change)
+        in_force = in_force._replace(manifest=then.manifest, missing=then.missing, blobs=then.blobs, refused=None)
+        if change.definitions is not None:
+            own, warning = set_definitions(store, change.definitions, adoption)
+            notices = (*in_force.notices, warning) if warning is not None else in_force.notices
+            in_force = in_force._replace(own=own, adopted=True, notices=notices)
+        return in_force, config
+
+
+def _following(store: Store, config: ProcessConfig, manifest: Manifest) -> ProcessConfig:
+    """Returns what a process goes on with after another one ran the world under `manifest`: the policy and the system
+    prompt that were named there stay, unless this process names its own."""
+    given = Definitions.of_node(manifest.node)
+    usual = Folder.of(given.definitions, given.root).tool_policy() or default_policy(tuple(manifest.toolset.values()))
+    if manifest.tool_policy != usual:
+        config = replace(config, policy=manifest.tool_policy)
+    kept = (stored_definitions(store) or Definitions.shipped()).root.get("settings", {})
+    prompt = manifest.settings.get("system_ref")
+    if prompt is not None and "system_ref" not in kept:
+        config = replace(config, kept_prompt=store.get_blob(prompt))
+    return config

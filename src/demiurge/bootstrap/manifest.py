@@ -26,6 +26,7 @@ from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
+from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.effect import Adapter
@@ -58,10 +59,10 @@ Code = Mapping[str, Reducer | Callable[..., Any]]
 """Reducers by module name. The source that is kept of a plain function is that of its Python module."""
 
 
-def default_policy(source: ToolSource) -> ToolPolicy:
+def default_policy(specs: Sequence[ToolSpec]) -> ToolPolicy:
     """Returns the policy that allows the shipped tools that only read, and has a person asked for all others."""
     shipped = {tool.name for tool in CORE_TOOLS if tool.effect is ToolEffect.READ_ONLY}
-    names = tuple(spec.name for spec in source.specs())
+    names = tuple(spec.name for spec in specs)
     asked = tuple(name for name in names if name not in shipped)
     return ToolPolicy(allowed_tools=names, require_approval_for_tools=asked)
 
@@ -107,12 +108,14 @@ class ManifestInForce(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ProcessConfig:
     """The tools, policy and code with which a process opens a world. With `policy` None the policy of the definitions
-    applies, or else the `default_policy` of the tools."""
+    applies, or else the `default_policy` of the tools. `kept_prompt`: the stored system prompt that applies if neither
+    this process nor the definitions name one."""
 
     source: ToolSource
     policy: ToolPolicy | None
     system_prompt: str | None
     code: Mapping[str, Reducer]
+    kept_prompt: bytes | None = None
 
     def manifest_of(self, given: Definitions, *, new: bool = False) -> ManifestInForce:
         """Returns the manifest of these definitions. With `new` they are checked, and the code of all modules is
@@ -124,7 +127,7 @@ class ProcessConfig:
             given.definitions,
             given.root,
             self._code_of(modules),
-            tool_policy=self.policy or folder.tool_policy() or default_policy(self.source),
+            tool_policy=self.policy or folder.tool_policy() or default_policy(self.source.specs()),
             toolset=folder.toolset() if given.root.get("toolsets") else self.source.specs(),
             settings=settings,
             check=new,
@@ -147,7 +150,10 @@ class ProcessConfig:
         said = self.system_prompt
         if CHAT not in modules or (said is None and "system_ref" in given.root.get("settings", {})):
             return {}, ()
-        prompt = user_blob(app().system_prompt if said is None else said, role="system")
+        if said is None and self.kept_prompt is not None:
+            prompt = self.kept_prompt
+        else:
+            prompt = user_blob(app().system_prompt if said is None else said, role="system")
         return {"system_ref": ref_of(prompt)}, (prompt,)
 
 

@@ -1,7 +1,8 @@
 """A change of the manifest in force: the parts that are replaced, as data, and the manifest that it leads to.
 
-Code does not travel. A process that asks for a change says by digest which code it means, and the owner of the world
-makes the change only if it has that very code.
+Code does not travel. A process that asks for a change says by digest which code and which tools it means, and the owner
+of the world makes the change only if it has these. Else the asking process can take the world over
+(`backend.hand_over`).
 """
 
 from __future__ import annotations
@@ -18,20 +19,23 @@ from demiurge.tools.source import ToolSource
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, parse_ref, ref_of
-from demiurge.world.manifest import Manifest
+from demiurge.world.manifest import Folder, Manifest
 from demiurge.world.reducer import Reducer
 
 __all__ = [
     "MANIFEST_SET",
     "NO_CODE",
     "OPENED",
+    "OTHER_TOOLS",
     "POLICY_SET",
     "TOOLS_REFRESHED",
     "ManifestChange",
     "changed",
     "changed_parts",
     "lacking_code",
+    "lacking_tools",
     "sources_of",
+    "tools_of",
 ]
 
 OPENED: Final = "opened with"
@@ -43,6 +47,9 @@ TOOLS_REFRESHED: Final = "tools refreshed"
 NO_CODE: Final = "no_code"
 """The code of an error: a process lacks the code of a manifest."""
 
+OTHER_TOOLS: Final = "owned"
+"""The code of an error: the process that owns the world has other tools."""
+
 _PARTS: Final = MappingProxyType(
     {"definitions": "definitions", "root": "definitions", "system": "definitions", "sources": "code"}
     | {"tool_policy": "policy", "toolset": "tools"}
@@ -52,14 +59,15 @@ _PARTS: Final = MappingProxyType(
 @dataclass(frozen=True, slots=True)
 class ManifestChange:
     """A change of the manifest in force; a part that is None stays as it is. `sources`: the digests of the reducers
-    that the asking process means, by module. `listed`: the source of the new tools, if the owner itself makes the
-    change."""
+    that the asking process means, by module. `specs`: the digests of the specs that it has of the definitions' tools,
+    by name. `listed`: the source of the new tools, if the owner itself makes the change."""
 
     how: str
     definitions: Definitions | None = None
     policy: ToolPolicy | None = None
     tools: tuple[ToolSpec, ...] | None = None
     sources: Mapping[str, Ref] = field(default_factory=dict)
+    specs: Mapping[str, str] = field(default_factory=dict)
     listed: ToolSource | None = None
 
     def to_node(self) -> dict[str, Any]:
@@ -72,6 +80,7 @@ class ManifestChange:
             "policy": self.policy.to_json() if self.policy is not None else None,
             "tools": [spec.to_json() for spec in self.tools] if self.tools is not None else None,
             "sources": dict(self.sources),
+            "specs": dict(self.specs),
         }
 
     @classmethod
@@ -86,6 +95,7 @@ class ManifestChange:
                 ToolPolicy.from_json(node["policy"]) if node["policy"] is not None else None,
                 tuple(map(ToolSpec.from_json, node["tools"])) if node["tools"] is not None else None,
                 {str(name): parse_ref(ref) for name, ref in node["sources"].items()},
+                {str(name): str(digest) for name, digest in node.get("specs", {}).items()},
             )
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError("this is no change of a manifest") from error
@@ -94,6 +104,12 @@ class ManifestChange:
 def sources_of(given: Definitions, code: Mapping[str, Reducer]) -> dict[str, Ref]:
     """Returns the digests of the code at hand for the modules of these definitions."""
     return {name: ref_of(code[name].source) for name in given.modules() if name in code}
+
+
+def tools_of(given: Definitions, source: ToolSource) -> dict[str, str]:
+    """Returns the digests of the specs at hand for the tools that these definitions name in a toolset."""
+    named, own = Folder.of(given.definitions, given.root).toolset(), _digests(source)
+    return {spec.name: spec.spec_hash for spec in named if own.get(spec.name) == spec.spec_hash}
 
 
 def changed(config: ProcessConfig, manifest: Manifest, change: ManifestChange) -> tuple[ProcessConfig, ManifestInForce]:
@@ -106,21 +122,25 @@ def changed(config: ProcessConfig, manifest: Manifest, change: ManifestChange) -
         raise Conflict(
             f"The process that has this world open has other tools than this one ({others}). Refresh the tools there, "
             "or stop it and open the world here.",
-            code="owned",
+            code=OTHER_TOOLS,
+            details={"lacking": [f"the tools {others}"]},
         )
     given = change.definitions
     if given is not None:
+        own = _digests(source)
         lacking = [name for name in given.modules() if name not in config.code]
         lacking += [
             f"{name} (it has another version)"
             for name, ref in change.sources.items()
             if name in config.code and ref_of(config.code[name].source) != ref
         ]
+        lacking += [f"the tool {name}" for name, digest in change.specs.items() if own.get(name) != digest]
         if lacking:
             raise Conflict(
                 f"The process that has this world open lacks the code of {', '.join(lacking)}. Code does not travel: "
                 "stop that process, or start it again with the Python modules that have the code (--tools).",
                 code=NO_CODE,
+                details={"lacking": lacking},
             )
     after = replace(config, policy=change.policy) if change.policy is not None else config
     ruling = replace(after, source=source)
@@ -130,15 +150,23 @@ def changed(config: ProcessConfig, manifest: Manifest, change: ManifestChange) -
 def lacking_code(manifest: Manifest, source: ToolSource) -> list[str]:
     """Returns what a process with the code of `manifest.reducers` and the tools of `source` lacks to run the world
     under a manifest: modules and tools that it has not, or in another version."""
-    own = {spec.name: spec.spec_hash for spec in source.specs()}
-    tools = [name for name, spec in manifest.toolset.items() if own.get(name) != spec.spec_hash]
-    return [*manifest.unchecked_modules(), *(f"the tool {name}" for name in tools)]
+    return [*manifest.unchecked_modules(), *(f"the tool {name}" for name in lacking_tools(manifest, source))]
+
+
+def lacking_tools(manifest: Manifest, source: ToolSource) -> list[str]:
+    """Returns the tools of a manifest that `source` lacks, or has in another version."""
+    own = _digests(source)
+    return [name for name, spec in manifest.toolset.items() if own.get(name) != spec.spec_hash]
 
 
 def changed_parts(old: bytes, new: bytes) -> list[str]:
     """Returns in which parts the nodes of two manifests differ: of `code`, `definitions`, `policy` and `tools`."""
     before, after = cbor.decode(old), cbor.decode(new)
     return sorted({part for key, part in _PARTS.items() if before.get(key) != after.get(key)})
+
+
+def _digests(source: ToolSource) -> dict[str, str]:
+    return {spec.name: spec.spec_hash for spec in source.specs()}
 
 
 def _named(specs: Sequence[ToolSpec]) -> list[tuple[str, str]]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from demiurge import faults
 from demiurge.apps.demiurge import app
 from demiurge.bootstrap.backend import Backend
-from demiurge.bootstrap.backend.connection import OwnerConnection
+from demiurge.bootstrap.backend.connection import OwnerConnection, WantedChange
 from demiurge.bootstrap.backend.embedded import Embedded
+from demiurge.bootstrap.backend.hand_over import HandOver
 from demiurge.bootstrap.backend.owner import Owner
-from demiurge.bootstrap.backend.ownership import take_ownership
+from demiurge.bootstrap.backend.ownership import give_way, take_ownership
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.silence import Silence, holder
 from demiurge.bootstrap.backend.socket import Gateway, answers, socket_path
@@ -26,7 +29,17 @@ from demiurge.bootstrap.manifest import (
     read_definitions,
     reducers_of,
 )
-from demiurge.bootstrap.manifest_change import MANIFEST_SET, ManifestChange, sources_of
+from demiurge.bootstrap.manifest_change import (
+    MANIFEST_SET,
+    NO_CODE,
+    OPENED,
+    OTHER_TOOLS,
+    ManifestChange,
+    changed,
+    lacking_tools,
+    sources_of,
+    tools_of,
+)
 from demiurge.bootstrap.models import Choice, addresses, choose
 from demiurge.bootstrap.secrets import open_secrets
 from demiurge.bootstrap.trust.adoption import Adoption
@@ -37,10 +50,15 @@ from demiurge.sessions.codec import EventCodec
 from demiurge.stores import SqliteStore
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import Observers
+from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.spec import ToolSpec
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import SystemClock
 
 __all__ = ["Opening"]
+
+TRIES = 3
+"""How often a process asks for a change of the manifest, if others take the world first."""
 
 OPENED_READ_ONLY = "This world was opened with read_only=True: open it without, to change it."
 
@@ -98,13 +116,26 @@ class Opening:
 
     def _guest(self, former: Joined | None = None) -> Remote:
         """Joins the owner. This process may become its successor. `former`: the agreement with the previous owner."""
-        options = self.options
-        names_tools = self.source.any_given and not self.source.is_waiting
-        joined = Joined(options, self.config, names_tools=names_tools, former=former)
-        succeed = replace(self, given=None, adopts=False)._succeed
-        connection = self._connection(lambda: succeed(joined))
-        connection.agree(joined.agree, now=self._must_match_owner)
-        return Remote(connection, options.caller)
+        return self._joining(self._joined(former), now=self._must_match_owner)
+
+    def _joined(self, former: Joined | None = None) -> Joined:
+        return Joined(self.options, self.config, names_tools=self._names_tools, former=former)
+
+    def _joining(self, joined: Joined, *, now: bool, left: Sequence[str] | None = None) -> Remote:
+        """Joins the owner, `now` or with the first call. `left`: the units that this process left to its successor in a
+        hand-over. Such a process first leaves the lock to the successor. If there is none, it goes on with them."""
+        succeed, gives_way = replace(self, given=None, adopts=False)._succeed, left is not None
+
+        def open_anew() -> Backend:
+            nonlocal gives_way
+            if gives_way:
+                gives_way = False
+                give_way(self.options.folder, lambda: connection.closed)
+            return succeed(joined, connection.wanted, left)
+
+        connection = self._connection(open_anew)
+        connection.agree(joined.agree, now=now)
+        return Remote(connection, self.options.caller)
 
     def _reader(self) -> Backend:
         """Returns a backend that refuses what would write: that of a guest, or one that reads the world's files while
@@ -119,11 +150,11 @@ class Opening:
         silence = Silence(path, self.options.folder, self.options.tell)
         return OwnerConnection(path, open_anew, self._read_silent_owner, silence, self._read_without_owner)
 
-    def _succeed(self, joined: Joined) -> Backend:
+    def _succeed(self, joined: Joined, wanted: WantedChange | None, units: Sequence[str] | None) -> Backend:
         """Opens the world when its owner has gone: as its owner, or as a guest of the next one. Raises LacksCode, and
         as `World.open`."""
         store = self._take_ownership()
-        return self._embedded(store, joined) if store is not None else self._guest(joined)
+        return self._embedded(store, joined, wanted, units) if store is not None else self._guest(joined)
 
     @classmethod
     def of_server(
@@ -137,24 +168,75 @@ class Opening:
         """Puts the tools and the definitions of the options in force, and lets other processes in. Raises as
         `World.open`."""
         if self.source.is_waiting and not self.options.read_only:
-            await self.source.refresh(backend.of(USER))
+            await self.source.refresh(backend.of(USER).keep.replace_manifest)
         await backend.serve()
         if self.given is not None and not backend.owner:
-            await self.set_definitions(backend, self.given)
+            tools = self.source.specs() if self._names_tools else None
+            await self.set_definitions(backend, self.given, policy=self.options.policy, tools=tools)
         if self.adopts and not (await backend.of(USER).read.info())["adopted"]:
             raise Conflict("Another process has this world open, to look at; stop it first.", code="owned")
 
-    async def set_definitions(self, backend: Backend, given: Definitions) -> None:
-        """Puts definitions in force, with the code that the options name."""
-        sources = sources_of(given, self.config.code)
-        await backend.keep.replace_manifest(ManifestChange(MANIFEST_SET, given, sources=sources))
+    async def set_definitions(
+        self,
+        backend: Backend,
+        given: Definitions,
+        *,
+        policy: ToolPolicy | None = None,
+        tools: Sequence[ToolSpec] | None = None,
+    ) -> None:
+        """Puts definitions in force, with the code that the options name, and with this policy and these tools if they
+        are given. Raises as `replacing`."""
+        sources, specs = sources_of(given, self.config.code), tools_of(given, self.config.source)
+        listed = tuple(tools) if tools is not None else None
+        await self.replacing(backend)(ManifestChange(MANIFEST_SET, given, policy, listed, sources, specs))
+
+    def replacing(self, backend: Backend) -> Callable[[ManifestChange], Awaitable[None]]:
+        """Returns what replaces the manifest in force, on a backend of this opening. If the owner lacks code or tools
+        that this process has, the owner hands the world over, and the change is made here. Raises as
+        `KeepCalls.replace_manifest` and `KeepCalls.hand_over`; then nothing has changed."""
+
+        async def replace_manifest(change: ManifestChange) -> None:
+            for _ in range(TRIES):
+                try:
+                    return await backend.keep.replace_manifest(change)
+                except Conflict as refused:
+                    joined = _latest(backend)
+                    if refused.code not in (NO_CODE, OTHER_TOOLS) or not isinstance(joined, Remote):
+                        raise
+                    if not await asyncio.to_thread(self._has_all_for, change, backend):
+                        raise
+                    try:
+                        await joined.of(backend.caller).take_over(change)
+                    except DemiurgeError as error:
+                        if error.code == "unknown_op":  # of an owner of an earlier version
+                            raise refused from None
+                        if error.code != "not_needed":
+                            raise
+            raise Conflict("Other processes keep changing this world's manifest: try again.", code="owned")
+
+        return replace_manifest
+
+    def _has_all_for(self, change: ManifestChange, backend: Backend) -> bool:
+        """Returns whether this process has the code and the tools to run the world after a change."""
+        manifest = self.config.load(backend.read.manifest()).manifest
+        try:
+            then = changed(self.config, manifest, change)[1].manifest
+        except Conflict:
+            return False
+        if change.definitions is None:
+            return not manifest.unchecked_modules()
+        needed = then if change.definitions.root.get("toolsets") else manifest
+        return change.tools is not None or not lacking_tools(needed, self.config.source)
+
+    @property
+    def _names_tools(self) -> bool:
+        return self.source.any_given and not self.source.is_waiting
 
     @property
     def _must_match_owner(self) -> bool:
         """True if the options name tools, a policy, a prompt or code: these must equal the owner's."""
         options = self.options
-        tools = self.source.any_given and not self.source.is_waiting
-        return tools or options.system_prompt is not None or bool(options.policy or options.reducers)
+        return self._names_tools or options.system_prompt is not None or bool(options.policy or options.reducers)
 
     def _read_silent_owner(self) -> Backend:
         """Opens the files of the world for reading while its owner does not respond. Raises Unavailable, Damaged,
@@ -171,14 +253,27 @@ class Opening:
         store = SqliteStore.open_read_only(self.options.folder, why)
         return replace(self, given=None, adopts=False)._embedded(store)
 
-    def _embedded(self, store: SqliteStore, joined: Joined | None = None) -> Embedded:
+    def _embedded(
+        self,
+        store: SqliteStore,
+        joined: Joined | None = None,
+        wanted: WantedChange | None = None,
+        units: Sequence[str] | None = None,
+    ) -> Embedded:
+        """Returns the backend of a world that this process owns, as the successor of the owner that it `joined`, if
+        any: with the `wanted` change of the manifest, or to go on with the `units` that it handed over itself."""
         options, folder, environment = self.options, self.options.folder, self.options.environment
         adoption = Adoption(environment, folder)
         try:
             if store.read_only is None:
                 self.losses.begin()
             in_force, config = load_manifest(store, self.config, self.given, adoption, adopt=self.adopts), self.config
-            if joined is not None:
+            begins_as = MANIFEST_SET if self.given is not None else OPENED, options.caller
+            if joined is not None and wanted is not None and store.read_only is None:
+                faults.point("hand_over.taken")
+                in_force, config = joined.replaced(store, in_force, config, wanted.change, adoption)
+                begins_as, units = (wanted.change.how, wanted.caller), wanted.units
+            elif joined is not None:
                 in_force, config = joined.followed(store, in_force, config)
             if store.read_only is None:
                 self.losses.settle(store, in_force.manifest, self.source)
@@ -202,11 +297,25 @@ class Opening:
             tools_may_change=self.source.may_change,
             observers=self.observers,
             errors=ToolErrorLog(environment=environment) if errors is True else errors or None,
-            opened_by=options.caller,
-            sets_manifest=self.given is not None,
+            begins_as=begins_as,
+            takes_up=units,
             page_url=options.page_url,
         )
-        return Embedded(owner, None if options.read_only else Gateway(socket_path(folder)), options.caller)
+        gateway = None if options.read_only else Gateway(socket_path(folder))
+
+        def rejoin(left: Sequence[str]) -> Remote:
+            former = self._joined()
+            former.note(store, owner.manifest.ref)
+            return self._joining(former, now=False, left=left)
+
+        return Embedded(owner, gateway, HandOver(owner, gateway, rejoin, options.tell), options.caller)
+
+
+def _latest(backend: Backend) -> Backend:
+    """Returns what answers the calls of a backend now."""
+    while isinstance(backend, Embedded | Remote) and backend.successor is not None:
+        backend = backend.successor
+    return backend
 
 
 def _no_successor() -> Any:

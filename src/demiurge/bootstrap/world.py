@@ -236,7 +236,7 @@ class World:
         A call that was proposed for a tool that has changed or gone is not run (`unavailable`; `approval_expired` where
         a person was asked). Raises PromptValidationError (two tools with one id), Unavailable (`tools_unlisted`),
         Conflict (`owned`: another process runs the world with other tools); then nothing has changed."""
-        return await self.opening.source.refresh(self.backend)
+        return await self.opening.source.refresh(self.opening.replacing(self.backend))
 
     async def submit(
         self, schema: str, value: Any, key: str | None = None, idempotency_key: str | None = None

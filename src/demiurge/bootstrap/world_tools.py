@@ -8,10 +8,9 @@ the tools that the journal pins and the tools that run are therefore always the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.manifest_change import TOOLS_REFRESHED, ManifestChange
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.tools.authoring.tool import Tool
@@ -65,7 +64,7 @@ class WorldTools:
         answers = {at: await _asked(source) for at, source in asked.items()}
         return StaticToolSource((*CORE_TOOLS, *_present(self._given, answers)))
 
-    async def refresh(self, backend: Backend) -> bool:
+    async def refresh(self, put_in_force: Callable[[ManifestChange], Awaitable[None]]) -> bool:
         """Lists the sources again and puts what they list in force. Returns whether a spec differs.
 
         Raises PromptValidationError (two tools with one id), Unavailable (`tools_unlisted`: a source failed), Conflict
@@ -75,7 +74,7 @@ class WorldTools:
             listed = await self.listed()
             is_other = listed.specs() != self._listed.specs()
             change = ManifestChange(TOOLS_REFRESHED, tools=listed.specs(), listed=listed)
-            await backend.keep.replace_manifest(change)
+            await put_in_force(change)
             self._listed, self.is_waiting = listed, False
             return is_other
 

@@ -2,7 +2,7 @@
 without an answer.
 
 If the owner does not respond, a call that only reads is answered from the world's files, and any other call waits. If
-the owner has exited, the world is opened again.
+the owner has exited, the world is opened again. A process that has code which the owner lacks asks it to leave.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from demiurge.bootstrap.backend.error_codec import decode_error
 from demiurge.bootstrap.backend.operations import OPERATIONS, Operation
 from demiurge.bootstrap.backend.silence import PATIENCE_S, READS, WAITS, Silence
 from demiurge.bootstrap.backend.socket import LENGTH, frame
+from demiurge.bootstrap.manifest_change import ManifestChange
 from demiurge.errors import Conflict, DemiurgeError
 from demiurge.values import cbor
 from demiurge.values.caller import USER, Caller
@@ -30,7 +32,7 @@ from demiurge.world.manifest_log import MANIFESTS
 if TYPE_CHECKING:
     from demiurge.bootstrap.backend.embedded import Embedded
 
-__all__ = ["LacksCode", "OwnerConnection", "OwnerSilent"]
+__all__ = ["LacksCode", "OwnerConnection", "OwnerSilent", "WantedChange"]
 
 AGAIN_S = 0.05
 
@@ -40,6 +42,16 @@ MANIFEST_LOG = OPERATIONS["read.manifest_log"]
 Agree = Callable[[bytes, int, Callable[[], list[dict[str, Any]]]], None]
 """A callback that gets the owner's manifest, the number of records in the log of manifests, and a function that reads
 that log."""
+
+
+@dataclass
+class WantedChange:
+    """A change of the manifest that this process makes once it has taken the world over, for `caller`. `units`: those
+    in which something went on at the former owner."""
+
+    change: ManifestChange
+    caller: Caller
+    units: list[str] = field(default_factory=list)
 
 
 class OwnerSilent(Exception):
@@ -85,6 +97,8 @@ class OwnerConnection:
         """The error of the last attempt to become the owner for want of code; None while there is an owner."""
         self._require: Agree | None = None
         self.successor: Backend | None = None
+        self.wanted: WantedChange | None = None
+        """The change for which this process takes the world over as soon as the owner goes."""
         self.closed = False
         self._taking_over = threading.Lock()
         self._wires: set[socket.socket | asyncio.StreamWriter] = set()
@@ -108,10 +122,17 @@ class OwnerConnection:
                 raise Conflict("This world is closed: open it again.", code="closed") from cause
             if self.successor is None:
                 try:
-                    self.successor = self._open_anew()
+                    opened = self._open_anew()
                 except LacksCode as lacks:
                     self.lacks = lacks
                     raise
+                self._succeeded_by(opened, cause)
+
+    def _succeeded_by(self, opened: Backend, cause: OSError) -> None:
+        if self.closed:  # by the loop's thread, while this one opened the world
+            asyncio.run(opened.close())
+            raise Conflict("This world is closed: open it again.", code="closed") from cause
+        self.successor = opened
 
     @contextmanager
     def without_owner(self, lacks: LacksCode, operation: Operation, args: Sequence[Any]) -> Iterator[Backend]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from demiurge.bootstrap.backend.calls import NewManifest
+from demiurge.bootstrap.backend.calls import Frames, NewManifest
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.retention import archive_records, collect_garbage, erase_blob
 from demiurge.bootstrap.fork import make_fork
@@ -40,6 +40,9 @@ class Keeping:
 
     async def replace_manifest(self, change: NewManifest) -> None:
         await self._owner.replace_manifest(change, self._caller)
+
+    def hand_over(self, change: NewManifest) -> Frames:
+        return self._owner.hand_over(change)
 
     async def add_token(
         self,

@@ -135,9 +135,12 @@ class _Calls:
         return made
 
 
-def guarded(group: str, calls: object, caller: Caller) -> Any:
-    """Returns the calls of a group for this caller: those for which it lacks the role raise UsageError
-    (`role_missing`)."""
+Wrap = Callable[[Operation, Callable[..., Any]], Callable[..., Any]]
+
+
+def guarded(group: str, calls: object, caller: Caller, wrap: Wrap) -> Any:
+    """Returns the calls of a group for this caller, each wrapped by `wrap`; those for which the caller lacks the role
+    raise UsageError (`role_missing`)."""
 
     def make(operation: Operation) -> Callable[..., Any]:
         call: Callable[..., Any] = getattr(calls, operation.function.__name__)
@@ -149,7 +152,7 @@ def guarded(group: str, calls: object, caller: Caller) -> Any:
             operation.require(caller)
 
         if caller.has(*operation.roles):
-            return call
+            return wrap(operation, call)
         return refuse_later if operation.kind == "later" else refuse
 
     return _Calls(group, make)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from demiurge.bootstrap.backend.appends import Appends
+from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.visibility import Visibility
 from demiurge.bootstrap.backend.webhook_notices import WebhookNotices
 from demiurge.bootstrap.digest_key import WorldDigestKey
@@ -24,12 +26,12 @@ from demiurge.bootstrap.manifest import (
     set_definitions,
     stored_definitions,
 )
-from demiurge.bootstrap.manifest_change import MANIFEST_SET, OPENED, ManifestChange, changed
+from demiurge.bootstrap.manifest_change import OPENED, ManifestChange, changed
 from demiurge.bootstrap.models import Models
 from demiurge.bootstrap.trust.adoption import Adoption, not_adopted
 from demiurge.bootstrap.trust.local_approvals import LocalApprovals
 from demiurge.bootstrap.trust.trusted_code import TrustedCode
-from demiurge.errors import Damaged, Divergence, NotFound
+from demiurge.errors import Conflict, Damaged, DemiurgeError, Divergence, NotFound
 from demiurge.models.address import Address
 from demiurge.sessions.codec import EventCodec
 from demiurge.stores.errors import OR_ACCEPT, lost
@@ -62,7 +64,8 @@ class Owner:
     is told of forks. `folder`: the folder of the ledger, None for a world without one. `errors`: where an author reads
     why a tool failed. `observers`: are told of tool calls. `page_url`: where people open the world. With
     `tools_may_change` the source may later list a tool that needs the ledger. With `perform` False this process
-    performs no effects; the process that opens the world next does."""
+    performs no effects; the process that opens the world next does. `begins_as`: how, and for whom, the manifest comes
+    into force. `takes_up`: the units with which this owner goes on after a hand-over; None if there was none."""
 
     def __init__(
         self,
@@ -82,13 +85,13 @@ class Owner:
         errors: ToolErrorLog | None = None,
         tools_may_change: bool = False,
         observers: Observers | None = None,
-        opened_by: Caller = USER,
-        sets_manifest: bool = False,
+        begins_as: tuple[str, Caller] = (OPENED, USER),
+        takes_up: Sequence[str] | None = None,
         page_url: str | None = None,
     ) -> None:
         self.store, self.in_force, self.adoption, self.config = store, in_force, adoption, config
         self.source: ToolSource = config.source
-        self._begins_as = MANIFEST_SET if sets_manifest else OPENED, opened_by
+        self._begins_as, self._takes_up = begins_as, takes_up
         self.manifest, self.clock, self.secrets = in_force.manifest, clock, secrets
         self.ledger = WorldLedger(folder, clock, store) if folder is not None else None
         self.digest_key = WorldDigestKey(adoption.folder, store)
@@ -104,6 +107,8 @@ class Owner:
         """The running host; None until something has to run."""
         self.serve: Callable[[], Awaitable[None]] = _serve_nobody
         """Starts to accept other processes; the backend sets this function."""
+        self.hand_over: Callable[[ManifestChange], Frames] = _hands_over_nothing
+        """Answers `KeepCalls.hand_over`; the backend sets this function."""
         self.changing = asyncio.Lock()
         """The lock for starting the host, replacing the manifest and erasing, which exclude each other."""
         self._adapters, self._addresses, self._performs = adapters, addresses, perform
@@ -117,11 +122,21 @@ class Owner:
         UsageError (`not_adopted`), and what `require_writable` and a policy that was not recalled raise."""
         self.require_writable()
         await self.serve()
+        return await self._begun()
+
+    async def _begun(self) -> Host:
         self.require_runnable()
         async with self.changing:
             if self.running is None:
                 self.running = await self._started(*self._begins_as)
             return self.running
+
+    async def begin_if_handed_over(self) -> None:
+        """Puts the manifest of an owner that was given the world in force, and goes on with its units, before other
+        processes are let in. Calls that need what is missing here raise it."""
+        if self._takes_up is not None and self.running is None:
+            with suppress(DemiurgeError):
+                await self._begun()
 
     async def _started(self, how: str, caller: Caller) -> Host:
         """Starts the host, and records in the log of manifests that `caller` put its manifest in force, unless that is
@@ -149,6 +164,7 @@ class Owner:
         if self._performs:
             self._webhook_notices = WebhookNotices(host, self.store, self.clock, self._page_url)
             await self._webhook_notices.start()
+        host.go_on_with(self._takes_up or ())
         return host
 
     async def follow_webhooks(self) -> None:
@@ -219,6 +235,15 @@ class Owner:
     def _reader(self, adapters: Sequence[Adapter]) -> Host:
         return Host(self.store, self.manifest, adapters, clock=self.clock, kept_code=self.kept_code)
 
+    def lacks(self, change: ManifestChange) -> Conflict | None:
+        """Returns why this process has not the code or the tools for a change of the manifest; None if it has. Raises
+        BadManifest."""
+        try:
+            changed(self.config, self.manifest, change)
+        except Conflict as lacks:
+            return lacks
+        return None
+
     async def replace_manifest(self, change: ManifestChange, caller: Caller) -> None:
         """Puts another manifest in force, as `caller` asks for; each unit takes it at its next ingress. Raises as
         `KeepCalls.replace_manifest`."""
@@ -266,6 +291,11 @@ class Owner:
         return [*(lost(what).message for what in self.store.lost), *ledger]
 
     async def close(self) -> None:
+        await self.stop()
+        self.close_files()
+
+    async def stop(self) -> None:
+        """Stops everything that runs; the world can still be read."""
         self.broadcast.end()
         self.appends.end()
         if self._webhook_notices is not None:
@@ -273,7 +303,6 @@ class Owner:
         if self.running is not None:
             await self.running.close()
         await self._models.aclose()
-        self.close_files()
 
     def close_files(self) -> None:
         """Closes the files of a world in which nothing runs."""
@@ -284,3 +313,7 @@ class Owner:
 
 async def _serve_nobody() -> None:
     pass
+
+
+def _hands_over_nothing(_change: ManifestChange) -> Frames:
+    raise Conflict("This process cannot hand the world over: stop it first.", code="owned")

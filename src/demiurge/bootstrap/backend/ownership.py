@@ -11,17 +11,19 @@ from demiurge.bootstrap.backend.silence import READERS, WAITS, holder
 from demiurge.bootstrap.backend.socket import answers, socket_path
 from demiurge.errors import Conflict, DemiurgeError, NotFound, Unavailable
 from demiurge.stores import SqliteStore
-from demiurge.stores.lock import held_here
+from demiurge.stores.lock import OwnerLock, held_here
 from demiurge.stores.read_only import NO_WRITES
 from demiurge.stores.sqlite.world_folder import DATABASE, remains
 from demiurge.values.clock import SystemClock, SystemEntropy, new_id
 
-__all__ = ["is_open", "last_change", "take_ownership"]
+__all__ = ["give_way", "is_open", "last_change", "take_ownership"]
 
 OWNER_WAIT_NS = 10 * 10**9
 """The longest wait for a process that is about to own the world, or to leave it."""
 TELL_NS = 3 * 10**9
 """The delay after which the user is told about the wait."""
+GIVE_WAY_NS = 3 * 10**9
+"""How long a process that handed a world over leaves the lock to its successor, before it takes the world back."""
 
 
 def take_ownership(
@@ -94,6 +96,23 @@ def _read_silent_owner(folder: Path, *, is_last: bool) -> SqliteStore | None:
 def is_open(folder: Path) -> bool:
     """Returns whether a process has the world open and listens at its socket."""
     return answers(socket_path(folder))
+
+
+def give_way(folder: Path, is_over: Callable[[], bool]) -> None:
+    """Waits until another process owns the world, which may not listen yet; for `GIVE_WAY_NS` at most, and until
+    `is_over` returns true."""
+    clock = SystemClock()
+    ends = clock.monotonic_ns() + GIVE_WAY_NS
+    while not _is_taken(folder) and not is_over() and clock.monotonic_ns() < ends:
+        time.sleep(0.05)
+
+
+def _is_taken(folder: Path) -> bool:
+    lock = OwnerLock(folder / "lock")
+    try:
+        return not lock.acquire_shared()
+    finally:
+        lock.release()
 
 
 def last_change(folder: Path) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 When the owner exits, a process that had joined opens the world again, as the new owner or as a guest of the new owner,
 and repeats the call. So every call can be made twice: an event is submitted with a key, and a watcher says which frames
-it has seen.
+it has seen. `take_over` makes the owner leave, for a change of the manifest for which it lacks code.
 """
 
 from __future__ import annotations
@@ -12,18 +12,22 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
+from demiurge import faults
 from demiurge.bootstrap.backend.calls import Backend, Frames, KeepCalls, ReadCalls, RunCalls, Shown
-from demiurge.bootstrap.backend.connection import LacksCode, OwnerConnection, OwnerSilent
+from demiurge.bootstrap.backend.connection import LacksCode, OwnerConnection, OwnerSilent, WantedChange
 from demiurge.bootstrap.backend.operations import OPERATIONS, Operation, client
+from demiurge.bootstrap.backend.seen_frames import SeenFrames
+from demiurge.bootstrap.manifest_change import ManifestChange
 from demiurge.errors import DemiurgeError
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.world.host import Accepted
-from demiurge.world.watching.frame import Closed, Lagged, places_of
+from demiurge.world.watching.frame import places_of
 
 __all__ = ["Remote"]
 
 WATCH, SETTLING = OPERATIONS["run.watch"], OPERATIONS["run.settling"]
+HAND_OVER = OPERATIONS["keep.hand_over"]
 
 
 class Remote:
@@ -37,6 +41,11 @@ class Remote:
         self.run = cast("RunCalls", _Run(client("run", self._call), self))
         self.read: ReadCalls = client("read", self._call)
         self.keep: KeepCalls = client("keep", self._call)
+
+    @property
+    def successor(self) -> Backend | None:
+        """What answers the calls since the owner has gone."""
+        return self._connection.successor
 
     @property
     def owner(self) -> bool:
@@ -63,6 +72,26 @@ class Remote:
     async def serve(self) -> None:
         if self._connection.successor is not None:
             await self._connection.successor.serve()
+
+    async def take_over(self, change: ManifestChange) -> None:
+        """Asks the owner to hand the world over for a change of the manifest, and opens the world with that change when
+        the owner has gone, for whatever reason. If another process owns the world by then, this one has joined that
+        process. Raises what `KeepCalls.hand_over` and opening a world raise; then nothing has changed."""
+        connection = self._connection
+        HAND_OVER.require(self.caller)
+        connection.wanted = wanted = WantedChange(change, self.caller)
+        faults.point("hand_over.before_request")
+        try:
+            while connection.successor is None:
+                try:
+                    async with aclosing(connection.relay(HAND_OVER, self.caller, (change,))) as frames:
+                        async for shown in frames:
+                            wanted.units = shown["open"]
+                except OSError as gone:
+                    await asyncio.to_thread(connection.take_over, gone)
+        finally:
+            connection.wanted = None
+        await connection.successor.serve()
 
     async def close(self) -> None:
         await self._connection.close()
@@ -140,13 +169,11 @@ class Remote:
     async def frames(self, operation: Operation, unit: str | None, after: Sequence[Shown]) -> Frames:
         """Yields the frames of `run.watch` or `run.settling`; none twice, from one owner to the next."""
         self._require_reading(operation, (unit, after))
-        seen: dict[str, Shown] = {}
         places_of(after := list(after))
-        for shown in after:
-            _note(seen, shown)
-        async with aclosing(self.stream(operation, lambda: (unit, list(seen.values())))) as frames:
+        seen = SeenFrames(after)
+        async with aclosing(self.stream(operation, lambda: (unit, seen.places()))) as frames:
             async for shown in frames:
-                _note(seen, shown)
+                seen.note(shown)
                 yield shown
 
 
@@ -175,11 +202,3 @@ class _Run:
 
     def watch(self, unit: str | None, after: Sequence[Shown] = ()) -> Frames:
         return self._remote.frames(WATCH, unit, after)
-
-
-def _note(seen: dict[str, Shown], shown: Shown) -> None:
-    """Records the last frame of each intent, without the content of the frames."""
-    if shown["type"] == Closed.type:
-        seen.pop(shown["intent"], None)
-    elif shown["type"] != Lagged.type:
-        seen[shown["intent"]] = {name: shown[name] for name in ("unit", "intent", "attempt", "end", "type")}

@@ -30,8 +30,8 @@ router = APIRouter(prefix="/api/calls", tags=["calls"])
 
 CBOR = "application/cbor"
 _BODY: dict[str, Any] = {"content": {CBOR: {"schema": {"type": "string", "format": "binary"}}}}
-LOCAL = frozenset(("keep.fork",))
-"""Calls that name a path on the server's machine."""
+LOCAL = frozenset(("keep.fork", "keep.hand_over"))
+"""Calls that only a process on the server's machine can make: one names a path, the other takes the world over."""
 
 
 @router.post(

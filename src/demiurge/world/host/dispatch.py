@@ -89,7 +89,22 @@ class Dispatcher:
         self._answering = {kind: a for kind, a in self._adapters.items() if isinstance(a, Answering)}
         self._answers: dict[bytes, asyncio.Future[Result]] = {}
         self._unstored: dict[bytes, Ingress] = {}
+        self._begun: set[bytes] = set()
+        self._resumed = asyncio.Event()
+        self._resumed.set()
         self.closing = False
+
+    def pause(self) -> None:
+        """Lets no further effect begin, except those that a running tool requests."""
+        self._resumed.clear()
+
+    def resume(self) -> None:
+        """Lets effects begin again."""
+        self._resumed.set()
+
+    def has_begun(self, intent: bytes) -> bool:
+        """Returns whether an intent is being performed, and does not wait for its turn or for `resume`."""
+        return intent in self._begun
 
     def start(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
         """Performs an intent in the background. `tried` says that an earlier process made an attempt."""
@@ -179,6 +194,7 @@ class Dispatcher:
         is_tool = intent.kind == TOOL
         try:
             async with self._alone_in_unit(live, intent, tried) if is_tool else nullcontext():
+                await self._may_begin(live, intent)
                 if is_tool and live.failure is not None:
                     raise live.failure
                 if intent.id not in self._unstored:
@@ -193,6 +209,16 @@ class Dispatcher:
             waiting = self._answers.get(intent.id)
             if waiting is not None and not waiting.done():
                 waiting.set_exception(error)
+        finally:
+            self._begun.discard(intent.id)
+
+    async def _may_begin(self, live: LiveUnit, intent: OpenIntent) -> None:
+        """Waits while effects are paused. An effect whose attempt or result is there already, or that a running tool
+        waits for, goes on."""
+        goes_on = intent.id in live.begun or intent.id in self._unstored or intent.origin["kind"] == "tool"
+        if not goes_on:
+            await self._resumed.wait()
+        self._begun.add(intent.id)
 
     @asynccontextmanager
     async def _alone_in_unit(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> AsyncIterator[None]:
@@ -229,7 +255,7 @@ class Dispatcher:
         """Makes a receipt durable, and in the same transaction the attempt of the unit's next call; then tells watchers
         that the effect has ended."""
         following = next(iter(live.calls.values()), None) if intent.kind == TOOL else None
-        if following is not None and following.id in self._unstored:
+        if following is not None and (following.id in self._unstored or not self._resumed.is_set()):
             following = None
         begins = self._attempt(live, following, 0) if following is not None else None
         self._broadcast.close(live.state.unit, intent.id, await live.offer(receipt, begins=begins))

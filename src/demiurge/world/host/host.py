@@ -154,6 +154,24 @@ class Host:
         except Archived:  # in a file that is not here; the unit has a snapshot
             return self._units[MANIFESTS].state.manifest
 
+    async def drain(self, limit_s: float) -> list[tuple[Unit, OpenIntent]]:
+        """Lets no further effect begin, and waits for those that run: see `Units.drain`."""
+        return await self._units.drain(limit_s)
+
+    def resume(self) -> None:
+        """Lets effects begin again after `drain`."""
+        self._units.resume()
+
+    def in_progress(self) -> list[str]:
+        """Returns the units in which something goes on, or will at a time that is held."""
+        return sorted(map(str, self._units.in_progress()))
+
+    def go_on_with(self, units: Iterable[str]) -> None:
+        """Goes on with what is open in these units; one that cannot be read is left alone."""
+        for unit in map(Unit.parse, units):
+            with suppress(DemiurgeError):
+                self._units.awake(unit)
+
     async def close(self) -> None:
         """Stops the host: see `Units.close`."""
         await self._units.close()

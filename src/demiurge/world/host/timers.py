@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from demiurge.values.clock import Clock
+from demiurge.world.unit import Unit
 
 __all__ = ["Sleep", "Timers"]
 
@@ -32,21 +33,25 @@ class Timers:
     def __init__(self, clock: Clock, sleep: Sleep = asyncio.sleep) -> None:
         self._clock, self._sleep = clock, sleep
         self._heap: list[tuple[int, bytes]] = []
-        self._held: dict[bytes, tuple[int, Callable[[], None]]] = {}
-        """Key -> its time, and the callback. Other entries of the heap were released."""
+        self._held: dict[bytes, tuple[int, Callable[[], None], Unit]] = {}
+        """Key -> its time, the callback and the unit. Other entries of the heap were released."""
         self._task: asyncio.Task[None] | None = None
 
-    def hold(self, key: bytes, due_ns: int, wake: Callable[[], None]) -> bool:
-        """Calls `wake` at `due_ns` (wall time). Returns False, without a call, if that time has passed.
+    def units(self) -> set[Unit]:
+        """Returns the units for which something is held."""
+        return {unit for _, _, unit in self._held.values()}
+
+    def hold(self, key: bytes, due_ns: int, wake: Callable[[], None], unit: Unit) -> bool:
+        """Calls `wake` at `due_ns` (wall time), for `unit`. Returns False, without a call, if that time has passed.
 
         Holding the same key again only replaces the callback.
         """
         if due_ns <= self._clock.now_ns():
             return False
         if key in self._held:
-            self._held[key] = self._held[key][0], wake
+            self._held[key] = self._held[key][0], wake, unit
             return True
-        self._held[key] = due_ns, wake
+        self._held[key] = due_ns, wake, unit
         heapq.heappush(self._heap, (due_ns, key))
         if self._heap[0] == (due_ns, key):
             self._restart()
@@ -67,7 +72,7 @@ class Timers:
             due_ns, key = heapq.heappop(self._heap)
             if not self._is_held(key, due_ns):
                 continue
-            _, wake = self._held.pop(key)
+            _, wake, _ = self._held.pop(key)
             try:
                 wake()
             except Exception as error:  # noqa: BLE001 - one unit's failure must not stop the other timers

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
+from typing import TypeGuard
 
 from demiurge import faults
 from demiurge.errors import DemiurgeError, NotFound
@@ -187,15 +188,43 @@ class Units:
         live.failure = None
         self.asks_changed()
 
-    async def close(self) -> None:
-        """Stops the units. Effects that change something get a moment to end; everything else that is open is taken up
-        by the next process."""
-        changing = [
-            task
+    async def drain(self, limit_s: float) -> list[tuple[Unit, OpenIntent]]:
+        """Lets no further effect begin, and waits until those that run have ended, for `limit_s` seconds at most.
+        Returns those that run longer and cannot be repeated; the others may be stopped, and begin again elsewhere."""
+        self._dispatcher.pause()
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + limit_s
+        while (running := self._running()) and (left_s := ends - loop.time()) > 0:
+            await asyncio.wait([task for task, _, _ in running], timeout=left_s)
+        return [(unit, intent) for _, unit, intent in running if self._must_end(intent)]
+
+    def resume(self) -> None:
+        """Lets effects begin again after `drain`."""
+        self._dispatcher.resume()
+
+    def _running(self) -> list[tuple[asyncio.Task[None], Unit, OpenIntent | None]]:
+        """Returns the effects that are being performed, or whose attempt is durable, with their tasks; without the
+        intent if its receipt is durable."""
+        return [
+            (task, live.state.unit, live.state.intents.get(intent_id))
             for live in self
             for intent_id, task in live.effects.items()
-            if intent_id in live.state.intents and not self._dispatcher.is_repeatable(live.state.intents[intent_id])
+            if not task.done() and (self._dispatcher.has_begun(intent_id) or intent_id in live.begun)
         ]
+
+    def _must_end(self, intent: OpenIntent | None) -> TypeGuard[OpenIntent]:
+        """Returns whether a running effect would be in doubt if it were stopped."""
+        return intent is not None and not self._dispatcher.is_repeatable(intent)
+
+    def in_progress(self) -> set[Unit]:
+        """Returns the units in which something goes on, or will at a time that is held."""
+        return {live.state.unit for live in self if live.awake and live.state.is_open} | self._timers.units()
+
+    async def close(self) -> None:
+        """Stops the units. No further effect begins, those that change something get a moment to end, and everything
+        else that is open is taken up by the next process."""
+        self._dispatcher.pause()
+        changing = [task for task, _, intent in self._running() if self._must_end(intent)]
         if changing:
             await asyncio.wait(changing, timeout=GRACE_S)
         self._dispatcher.closing = True
@@ -232,7 +261,7 @@ class Units:
         waiting = [i for i in live.state.intents.values() if i.awaits_approval and not i.is_question]
         expiring = [(intent.approval["expires_ns"], intent) for intent in waiting if intent.approval]
         for expires_ns, intent in sorted(expiring, key=itemgetter(0)):
-            if self._timers.hold(_expiry_of(unit), expires_ns, lambda: self._expire(self.awake(unit))):
+            if self._timers.hold(_expiry_of(unit), expires_ns, lambda: self._expire(self.awake(unit)), unit):
                 break
             live.offer(self.decision(intent, "expire", by=HOST, caller=intent.caller))
 
@@ -241,7 +270,7 @@ class Units:
         if not self._performs:
             return
         due_ns, unit = self._dispatcher.due_ns(intent), live.state.unit
-        if due_ns is None or not self._timers.hold(intent.id, due_ns, lambda: self._wake(unit, intent.id, tried)):
+        if due_ns is None or not self._timers.hold(intent.id, due_ns, lambda: self._wake(unit, intent.id, tried), unit):
             self._dispatcher.start(live, intent, tried=tried)
 
     def _wake(self, unit: Unit, intent_id: bytes, tried: bool) -> None:
