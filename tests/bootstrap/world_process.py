@@ -20,7 +20,7 @@ from typing import Any, cast
 from demiurge import Tool, ToolPolicy, World, faults, tool
 from demiurge.apps.demiurge import app
 from demiurge.bootstrap import opening
-from demiurge.bootstrap.backend import hand_over
+from demiurge.bootstrap.backend import hand_over, ownership
 from demiurge.bootstrap.backend.embedded import Embedded
 from demiurge.bootstrap.backend.socket import answers, socket_path
 from demiurge.errors import DemiurgeError
@@ -167,15 +167,15 @@ class Commands:
 
     async def comes_second(self) -> None:
         """Lets another process be first when this one takes the world over the next time."""
-        known, path = opening.take_ownership, socket_path(self.world.opening.options.folder)
+        known, path = ownership.take_ownership, socket_path(self.world.opening.options.folder)
 
         def second(*given: Any, **options: Any) -> Any:
-            opening.take_ownership = known
+            vars(opening)["take_ownership"] = known
             while not answers(path):
                 time.sleep(0.02)
             return known(*given, **options)
 
-        opening.take_ownership = second
+        vars(opening)["take_ownership"] = second
 
     async def kills_at(self, point: str, pid: int) -> None:
         """Kills another process when this one is at a fault point."""

@@ -3,12 +3,43 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
+from tests.bootstrap.test_hand_over import definitions
 
 NOTHING = "allowed_tools = []\n"
+
+
+CODE = """
+from demiurge.apps.demiurge import app
+
+REDUCERS = {"ex/Other@1": app().reducers["demiurge/Demiurge@1"]}
+"""
+
+SETS_THE_MANIFEST = """
+import asyncio, sys
+from demiurge import World
+from other_code import REDUCERS
+
+async def main():
+    async with World.open(sys.argv[1], manifest="other", reducers=REDUCERS) as world:
+        print("open", world.owned, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> str:
+    """A manifest with a module whose code is in `other_code`."""
+    (tmp_path / "other_code.py").write_text(CODE)
+    return str(definitions(tmp_path / "other", "ex/Other@1"))
 
 
 @pytest.fixture
@@ -74,3 +105,46 @@ def test_the_manifest_and_the_policy_change_while_a_chat_has_the_world_open(
     assert log(process) == [("opened with", None), ("policy set", ["policy"])]
     verified = process("--json", "journal", "verify").document
     assert verified["ok"], json.dumps(verified)
+
+
+def test_a_chat_that_lacks_the_code_of_a_new_manifest_ends_its_turn_and_hands_the_world_over(
+    process: Any, provider: Any, other: str
+) -> None:
+    provider.say(provider.answer(provider.text("Done."), held=True))
+    owner = process.start("chat", "-m", "Think hard.")
+    assert provider.asked.wait(20)
+    asker = process.start("manifest", "set", other, "--tools", "other_code")
+    provider.let_go.set()
+    done, said = process.finish(asker), process.finish(owner)
+    assert (done.status, said.status) == (0, 0), (done.err, said.err)
+    assert "Done." in said.out
+    assert len(provider.seen) == 1
+    assert log(process) == [("opened with", None), ("manifest set", ["code", "definitions"])]
+    assert process("--json", "journal", "verify").document["ok"]
+
+
+def test_a_server_that_lacks_the_code_of_a_new_manifest_serves_on_through_its_owner(
+    process: Any, provider: Any, other: str, world: Path
+) -> None:
+    provider.say(provider.answer(provider.text("Done.")))
+    token = process("init", "--json").document["token"]
+    serving = process.start("serve", "--port", "0", "--json")
+    url = json.loads(serving.stdout.readline())["url"]
+
+    def ask(*words: str) -> Any:
+        return process("-w", url, "--token", token, "--json", *words)
+
+    assert ask("chat", "-m", "Hello.").document["text"] == "Done."
+    with Popen([sys.executable, "-c", SETS_THE_MANIFEST, str(world)], stdin=PIPE, stdout=PIPE, text=True) as asker:
+        assert asker.stdout is not None
+        assert asker.stdout.readline() == "open True\n"
+        assert ask("chat", "-m", "Hello again.").document["text"] == "Done."
+        entries: list[Mapping[str, Any]] = ask("manifest", "log").document
+        assert [entry["how"] for entry in entries] == ["opened with", "manifest set"]
+        asker.communicate("")
+    refused = ask("chat", "-m", "Is anybody there?")
+    assert (refused.status, refused.document["error"]["code"]) == (1, "no_code")
+    assert len(ask("chat", "show").document["messages"]) == 4
+    serving.terminate()
+    assert process.finish(serving).status == 0
+    assert process("--json", "journal", "verify").document["ok"]

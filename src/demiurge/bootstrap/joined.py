@@ -34,6 +34,11 @@ from demiurge.world.manifest_log import MANIFESTS, last_entry
 
 __all__ = ["Joined"]
 
+HANDED_OVER = (
+    "The process that had this world open lacks code or tools of the new manifest, and has handed the world over. When "
+    "the process that took it over ends, that process can only read: start it again with the code (--tools)."
+)
+
 
 class Joined:
     """The manifest that the owner had when this process joined. `names_tools`: the options name tools, and these tools
@@ -133,7 +138,7 @@ class Joined:
             own, warning = set_definitions(store, change.definitions, adoption)
             notices = (*in_force.notices, warning) if warning is not None else in_force.notices
             in_force = in_force._replace(own=own, adopted=True, notices=notices)
-        return in_force, config
+        return in_force._replace(notices=(*in_force.notices, HANDED_OVER)), config
 
 
 def _following(store: Store, config: ProcessConfig, manifest: Manifest) -> ProcessConfig:

@@ -54,6 +54,7 @@ from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.spec import ToolSpec
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import SystemClock
+from demiurge.world.effect_kinds import tables
 
 __all__ = ["Opening"]
 
@@ -173,8 +174,8 @@ class Opening:
         if self.given is not None and not backend.owner:
             tools = self.source.specs() if self._names_tools else None
             await self.set_definitions(backend, self.given, policy=self.options.policy, tools=tools)
-        if self.adopts and not (await backend.of(USER).read.info())["adopted"]:
-            raise Conflict("Another process has this world open, to look at; stop it first.", code="owned")
+        if self.adopts and not (info := await backend.of(USER).read.info())["adopted"]:
+            await backend.of(USER).keep.adopt(info["own_manifest"])
 
     async def set_definitions(
         self,
@@ -217,11 +218,14 @@ class Opening:
         return replace_manifest
 
     def _has_all_for(self, change: ManifestChange, backend: Backend) -> bool:
-        """Returns whether this process has the code and the tools to run the world after a change."""
+        """Returns whether this process has the code, the adapters and the tools to run the world after a change."""
         manifest = self.config.load(backend.read.manifest()).manifest
         try:
             then = changed(self.config, manifest, change)[1].manifest
         except Conflict:
+            return False
+        own_kinds = {*tables().kinds, *(kind for adapter in self.options.adapters for kind in adapter.kinds)}
+        if not own_kinds.issuperset(then.effects):
             return False
         if change.definitions is None:
             return not manifest.unchecked_modules()

@@ -235,7 +235,7 @@ class World:
 
         A call that was proposed for a tool that has changed or gone is not run (`unavailable`; `approval_expired` where
         a person was asked). Raises PromptValidationError (two tools with one id), Unavailable (`tools_unlisted`),
-        Conflict (`owned`: another process runs the world with other tools); then nothing has changed."""
+        Conflict (`owned`, `calls_running`: an owner with other tools can't hand over); then nothing has changed."""
         return await self.opening.source.refresh(self.opening.replacing(self.backend))
 
     async def submit(
@@ -415,9 +415,9 @@ class World:
         return self.backend.read.manifest_log()
 
     async def set_manifest(self, folder: str | os.PathLike[str]) -> None:
-        """Gives the world the manifest in the JSON files of `folder`, also when another process owns the world; each
-        unit takes it at its next event. Raises BadManifest, Conflict (`no_code`: the owner lacks code for it),
-        Unavailable; then nothing has changed."""
+        """Gives the world the manifest in the JSON files of `folder`; each unit takes it at its next event. An owner
+        that lacks code which this process has hands the world over to it. Raises BadManifest, Unavailable, Conflict
+        (`no_code`: code is missing; `calls_running`: a call keeps the owner there); then nothing has changed."""
         await self.opening.set_definitions(self.backend, read_definitions(folder))
 
     async def set_policy(self, policy: ToolPolicy) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,15 +12,13 @@ from typing import Any
 
 import click
 
-from demiurge.bootstrap import World
-from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
 from demiurge.cli.defs import KINDS
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
 from demiurge.cli.world import RunOptions, keep, opened, running_options
-from demiurge.errors import Conflict, Unavailable
+from demiurge.errors import Conflict
 from demiurge.values import cbor
 from demiurge.world.manifest import BadManifest, problems, read_folder, system_definitions
 
@@ -66,13 +63,14 @@ def set_(folder: Path | None, shipped: bool, **running: object) -> None:
     """Give the world the manifest in the JSON files of DIR. --tools names the Python of its reducers.
 
     It applies to each unit with the next thing that happens in it; open plans end under the manifest that they began
-    with. If another process has the world open it takes the manifest, provided that it has the same code.
+    with. If another process has the world open it takes the manifest, provided that it has the same code and tools.
+    Else it hands the world over to this process, and can only read once this process has ended.
     """
     if (folder is None) != shipped:
         raise click.UsageError("Give either DIR or --shipped.")
     options = RunOptions(**running)  # type: ignore[arg-type]
     own = resources.as_file(resources.files("demiurge.apps.demiurge").joinpath("air"))
-    with own as app, opened(options) as (world, portal):
+    with own as app, opened(options, manifest=folder or app if options.tools else None) as (world, portal):
         portal.run(world.set_manifest(folder or app))
         found, ref = world.manifest(), portal.run(world.info())["manifest"]
         doubtful = world.replay_risks()
@@ -104,13 +102,12 @@ def adopt(yes: bool) -> None:
     their places, tools.
 
     A manifest that was not set on this machine, by this user and for a world in this folder, has no force until it is
-    adopted. No other process may have the world open.
+    adopted.
     """
-    folder = settings().folder()
+    settings().folder()  # refuses the address of a server
     if settings().json and not yes:
         raise click.UsageError("With --json nobody is asked: say --yes.")
     with opened() as (world, portal):
-        _only_here(world)
         info = portal.run(world.info())
         ref = info["own_manifest"]
         document = {"ok": True, "ref": ref, **_given_by(world.manifest())}
@@ -123,9 +120,7 @@ def adopt(yes: bool) -> None:
             raise click.UsageError("There is no terminal to ask on: say --yes.")
         if not yes and not click.confirm("Take it?"):
             raise Conflict("It was not taken, and counts for nothing here.", code="not_adopted")
-        summary = Adoption(os.environ, folder).take(ref)
-    if summary is not None:
-        raise Unavailable(summary)
+        portal.run(world.backend.keep.adopt(ref))
     output.result(document, "The manifest of this world counts here from now on.")
 
 
@@ -157,11 +152,6 @@ def _tools(policy: Mapping[str, Any] | None) -> str:
     allowed, names, effects = (len(policy.get(field, ())) for field in ("allowed_tools", *asked))
     rules = f"; {count} rules say more of some callers" if (count := len(policy.get("rules", ()))) else ""
     return f"it allows {allowed} tools, and asks a person for {names} of them and {effects} kinds of effects{rules}"
-
-
-def _only_here(world: World) -> None:
-    if not world.owned:
-        raise Conflict("Another process has this world open; stop it first.", code="owned")
 
 
 def _check_folder(path: Path) -> None:

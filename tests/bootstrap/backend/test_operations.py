@@ -58,6 +58,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "keep.archive": (None, 1.0, True),
     "keep.prove": (1,),
     "keep.replace_manifest": (ManifestChange(POLICY_SET, policy=ToolPolicy()),),
+    "keep.adopt": ("sha256:",),
     "keep.hand_over": (ManifestChange(POLICY_SET, policy=ToolPolicy()),),
 }
 

@@ -289,6 +289,12 @@ class KeepCalls(Protocol):
         ...
 
     @needs("user")
+    async def adopt(self, ref: str) -> None:
+        """Accepts the world's own definitions, which have the hash `ref`, for this user in this place. Raises Conflict
+        (`changed`: the world has other definitions), Unavailable (the user's record can't be written)."""
+        ...
+
+    @needs("user")
     def hand_over(self, change: NewManifest) -> Frames:
         """Hands the world over to the process that asks over the owner's socket, because it has the code for a change
         that the owner lacks. Yields `{"open": [unit]}`, the units in which something goes on, once nothing runs that

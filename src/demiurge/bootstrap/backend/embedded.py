@@ -33,7 +33,7 @@ class Embedded:
 
     @property
     def successor(self) -> Backend | None:
-        """What answers the calls once the world was handed over."""
+        """The backend that answers the calls once the world was handed over; None before."""
         return self._hand_over.successor
 
     @property

@@ -56,7 +56,7 @@ class HandOver:
     ) -> None:
         self._owner, self._gateway, self._rejoin, self._tell = owner, gateway, rejoin, tell
         self.successor: Backend | None = None
-        """What answers this process's calls once the world is handed over."""
+        """The backend that answers this process's calls once the world was handed over; None before."""
         self._lock = threading.Lock()
         self._calls = Counter[str]()
         """The calls in progress, by operation."""

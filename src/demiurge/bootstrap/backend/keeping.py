@@ -41,6 +41,9 @@ class Keeping:
     async def replace_manifest(self, change: NewManifest) -> None:
         await self._owner.replace_manifest(change, self._caller)
 
+    async def adopt(self, ref: str) -> None:
+        await self._owner.adopt(ref)
+
     def hand_over(self, change: NewManifest) -> Frames:
         return self._owner.hand_over(change)
 

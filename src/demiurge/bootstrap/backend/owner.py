@@ -31,7 +31,7 @@ from demiurge.bootstrap.models import Models
 from demiurge.bootstrap.trust.adoption import Adoption, not_adopted
 from demiurge.bootstrap.trust.local_approvals import LocalApprovals
 from demiurge.bootstrap.trust.trusted_code import TrustedCode
-from demiurge.errors import Conflict, Damaged, DemiurgeError, Divergence, NotFound
+from demiurge.errors import Conflict, Damaged, DemiurgeError, Divergence, NotFound, Unavailable
 from demiurge.models.address import Address
 from demiurge.sessions.codec import EventCodec
 from demiurge.stores.errors import OR_ACCEPT, lost
@@ -234,6 +234,17 @@ class Owner:
 
     def _reader(self, adapters: Sequence[Adapter]) -> Host:
         return Host(self.store, self.manifest, adapters, clock=self.clock, kept_code=self.kept_code)
+
+    async def adopt(self, ref: str) -> None:
+        """Accepts the definitions with the hash `ref`. Raises as `KeepCalls.adopt`."""
+        self.require_writable()
+        async with self.changing:
+            if ref != self.in_force.own:
+                raise Conflict("The world has another manifest by now: look at that one first.", code="changed")
+            warning = await asyncio.to_thread(self.adoption.take, ref)
+            if warning is not None:
+                raise Unavailable(warning)
+            self.in_force = self.in_force._replace(adopted=True)
 
     def lacks(self, change: ManifestChange) -> Conflict | None:
         """Returns why this process has not the code or the tools for a change of the manifest; None if it has. Raises

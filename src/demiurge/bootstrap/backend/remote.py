@@ -44,7 +44,7 @@ class Remote:
 
     @property
     def successor(self) -> Backend | None:
-        """What answers the calls since the owner has gone."""
+        """The backend that answers the calls since the owner has gone; None while there is that owner."""
         return self._connection.successor
 
     @property
