@@ -235,7 +235,7 @@ class World:
 
         A call that was proposed for a tool that has changed or gone is not run (`unavailable`; `approval_expired` where
         a person was asked). Raises PromptValidationError (two tools with one id), Unavailable (`tools_unlisted`),
-        Conflict (`owned`, `calls_running`: an owner with other tools can't hand over); then nothing has changed."""
+        Conflict (`owned`, `calls_running`: see `set_manifest`); then nothing has changed."""
         return await self.opening.source.refresh(self.opening.replacing(self.backend))
 
     async def submit(
