@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from demiurge import World
-from demiurge.errors import DemiurgeError, Divergence, InvalidValue, NotFound
+from demiurge.errors import Conflict, DemiurgeError, Divergence, InvalidValue, NotFound
 from demiurge.tools import ToolPolicy
 from demiurge.world.effect import EffectCall, Restart, Result, succeeded
 from demiurge.world.manifest import BadManifest, Manifest
@@ -200,9 +200,11 @@ async def test_a_process_that_names_a_manifest_takes_over_from_an_owner_that_lac
     with child:
         assert child.stdout is not None
         assert child.stdout.readline() == "open\n"
-        async with World.open(
-            tmp_path / "w", manifest=shop, reducers={ORDER: import_module("shop_order").reduce}
-        ) as world:
+        named: dict[str, Any] = {"manifest": shop, "reducers": {ORDER: import_module("shop_order").reduce}}
+        with pytest.raises(Conflict, match="lacks the code of shop/Order@1"):  # it has no adapter either
+            async with World.open(tmp_path / "w", **named):
+                raise AssertionError
+        async with World.open(tmp_path / "w", adapters=[Stock()], **named) as world:
             assert world.owned
             assert [entry["how"] for entry in world.manifest_log()] == ["manifest set"]
         child.communicate("")
