@@ -28,7 +28,7 @@ from demiurge.tools.policy import Budgets, ToolPolicy
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import SeededEntropy, SystemEntropy
 from demiurge.world.effects.http import HttpRequests
-from demiurge.world.effects.webhook import WebhookDeliveries
+from demiurge.world.effects.webhook import PARALLEL, WebhookDeliveries
 from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest
@@ -211,6 +211,26 @@ async def test_a_receiver_that_hangs_delays_no_other_notice(memory: MemoryStore,
         await made.host.submit("sys/WebhookNotify@1", value)
         await made.notify("msg_2", "c2")
         assert made.cell["delivered"] == 2
+
+
+async def test_a_webhook_makes_few_attempts_at_the_same_time(memory: MemoryStore, tmp_path: Path) -> None:
+    under_way, most = [0], [0]
+
+    async def slow(_asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        under_way[0] += 1
+        most[0] = max(most[0], under_way[0])
+        await asyncio.sleep(0.02)
+        under_way[0] -= 1
+        writer.write(http_response(204))
+
+    async with serving_site({"/h": slow}) as there, hooks(memory, tmp_path) as made:
+        await made.add(f"http://127.0.0.1:{there.port}/h")
+        for number in range(12):
+            value = {"webhook_id": HOOK.key, "notice": f"msg_{number}", "call": f"c{number}", "body": "{}"}
+            await made.host.submit("sys/WebhookNotify@1", value)
+        await made.host.settle()
+        assert made.cell["delivered"] == 12
+        assert 1 <= most[0] <= PARALLEL
 
 
 async def test_tls_is_verified(memory: MemoryStore, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ notice twice, and knows it again by its id.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from typing import Final
 
 from demiurge.errors import DemiurgeError
@@ -29,6 +30,10 @@ __all__ = ["WebhookDeliveries", "origin_of"]
 TIMEOUT_S: Final = 15.0
 """How long a receiver may take to answer, in seconds."""
 
+PARALLEL: Final = 4
+"""How many attempts one webhook may make at the same time. Others wait for a receiver that is slow; other webhooks do
+not."""
+
 
 class WebhookDeliveries:
     """The adapter of `webhook.deliver`. `timeout_s` is for tests."""
@@ -39,6 +44,7 @@ class WebhookDeliveries:
         self, web: HttpRequests, keys: WebhookKeys, secrets: Secrets, clock: Clock, *, timeout_s: float = TIMEOUT_S
     ) -> None:
         self._web, self._keys, self._secrets, self._clock, self._timeout_s = web, keys, secrets, clock, timeout_s
+        self._slots: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(PARALLEL))
 
     @classmethod
     def bind(cls, parts: WorldParts) -> WebhookDeliveries:
@@ -52,6 +58,10 @@ class WebhookDeliveries:
         return "retry"
 
     async def perform(self, call: EffectCall) -> Result:
+        async with self._slots[call.intent.params["webhook"]]:
+            return await self._attempt(call)
+
+    async def _attempt(self, call: EffectCall) -> Result:
         params = call.intent.params
         webhook_id, notice_id, body = params["webhook"], params["notice"], params["body"].encode()
         if not is_wanted(call.intent, call.services.state(call.unit).cell):
