@@ -36,8 +36,8 @@ def add(url: str, name: str) -> None:
     """Tell URL whenever a call waits for a person. Prints the key with which a receiver verifies the notices, once.
 
     With `-` the URL is read from stdin, so that it is in no shell's history: its path may be a credential. URL and key
-    are sealed in your vault; the world records scheme, host and port. Both must be covered by the world's grant
-    cap_webhook, which in the shipped manifest is https on port 443. A world is made where there is none.
+    are sealed in your vault; the world records scheme, host and port. The world's grant cap_webhook must cover these:
+    the shipped manifest grants https on port 443. A world is made where there is none.
     """
     if url == "-":
         url = sys.stdin.readline(MAX_URL + 1).strip()
