@@ -26,7 +26,7 @@ def cost(*usages: dict[str, Any]) -> Decimal | None:
             raise NotFound("no such blob", code="blob_missing")
         return blobs[ref]
 
-    backend: Any = SimpleNamespace(read=SimpleNamespace(get_blob=get_blob))
+    backend: Any = SimpleNamespace(read=SimpleNamespace(get_blob=get_blob, get_blobs=lambda _refs: {}))
     refs = [ref_of(canonical_json.encode(usage)) for usage in usages]
     answers = [ChatMessage(1, "assistant", "", None, None, ref, None) for ref in refs]
     return cost_of_answers(backend, UNIT, 1, answers)

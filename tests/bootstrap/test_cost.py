@@ -45,7 +45,7 @@ class History:
         blobs: dict[Ref, bytes] = {ref_of(USAGE): USAGE}
         heads = [SimpleNamespace(unit=UNIT, next_seq=len(self.rows))]
         return SimpleNamespace(
-            read=SimpleNamespace(rows=self.read, get_blob=blobs.__getitem__, heads=lambda prefix, limit: heads)
+            read=SimpleNamespace(rows=self.read, get_blobs=lambda _refs: blobs, heads=lambda prefix, limit: heads)
         )
 
 

@@ -12,13 +12,13 @@ from decimal import Decimal
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.chat_state import ChatMessage
 from demiurge.bootstrap.journal import Journal
+from demiurge.bootstrap.stored_blobs import BlobReader
 from demiurge.errors import DemiurgeError
 from demiurge.values import canonical_json
 from demiurge.values.money import add_micros, micros_of
-from demiurge.values.refs import parse_ref
 from demiurge.world.unit import Unit
 
-__all__ = ["cost_in_usage", "cost_of_answers"]
+__all__ = ["cost_of_answers", "costs_in_usages"]
 
 
 def cost_of_answers(backend: Backend, unit: Unit, request_id: int, answers: Sequence[ChatMessage]) -> Decimal | None:
@@ -31,18 +31,23 @@ def cost_of_answers(backend: Backend, unit: Unit, request_id: int, answers: Sequ
         refs = [answer.usage_ref for answer in answers]
     else:
         refs = list(_recorded(backend, unit, request_id, [answer.message_ref for answer in answers]))
-    costs = [cost_in_usage(backend, ref) for ref in refs]
+    costs = costs_in_usages(backend, refs)
     known = [cost for cost in costs if cost is not None]
     return add_micros(known) if len(known) == len(answers) else None
 
 
-def cost_in_usage(backend: Backend, ref: str | None) -> Decimal | None:
-    """Returns the millionths of a dollar in a usage blob: exact if it has `cost_usd`; blobs of older versions have
+def costs_in_usages(backend: Backend, refs: Sequence[str | None]) -> list[Decimal | None]:
+    """Returns the millionths of a dollar in each usage blob: exact if it has `cost_usd`; blobs of older versions have
     whole `cost_micros` alone. None for no blob, one that cannot be read, and one without a known cost."""
+    blobs = BlobReader(backend, refs)
+    return [_cost_in_usage(blobs, ref) for ref in refs]
+
+
+def _cost_in_usage(blobs: BlobReader, ref: str | None) -> Decimal | None:
     if ref is None:
         return None
     try:
-        usage = canonical_json.parse_object(backend.read.get_blob(parse_ref(ref)))
+        usage = canonical_json.parse_object(blobs.get(ref))
     except DemiurgeError:
         return None
     if "cost_usd" in usage:

@@ -11,14 +11,14 @@ time may count to the day before or after the requested ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
 from demiurge.apps.demiurge import CHAT
-from demiurge.bootstrap.answer_cost import cost_in_usage
+from demiurge.bootstrap.answer_cost import costs_in_usages
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.journal import Journal
 from demiurge.errors import NotFound
@@ -42,7 +42,8 @@ class _PricedAnswer:
     model: str
     prompt: int
     completion: int
-    micros: Decimal | None
+    usage_ref: str | None
+    micros: Decimal | None = None
 
 
 def cost_of_world(backend: Backend, today: date, days: int = DAYS, chat_id: str | None = None) -> dict[str, Any]:
@@ -60,7 +61,9 @@ def cost_of_world(backend: Backend, today: date, days: int = DAYS, chat_id: str 
     unit = Unit(CHAT, chat_id) if chat_id is not None else None
     if unit is not None and not any(head.unit == str(unit) for head in backend.read.heads(str(unit), 1)):
         raise NotFound(f"There is no chat {chat_id}; `demiurge chat ls` lists them.", code="chat_unknown")
-    answers = list(_answers(backend, unit, since, today))
+    found = list(_answers(backend, unit, since, today))
+    costs = costs_in_usages(backend, [answer.usage_ref for answer in found])
+    answers = [replace(answer, micros=micros) for answer, micros in zip(found, costs, strict=True)]
     return {
         "since": since.isoformat(),
         "until": today.isoformat(),
@@ -91,7 +94,7 @@ def _answers(backend: Backend, unit: Unit | None, since: date, until: date) -> I
             f"{params['provider']}/{params['model']}",
             used.get("prompt", 0),
             used.get("completion", 0),
-            cost_in_usage(backend, payload.get("usage_ref")),
+            payload.get("usage_ref"),
         )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
 from demiurge.bootstrap.backend import Backend
 from demiurge.values.refs import Ref, parse_ref
 
-__all__ = ["StoredBlobs"]
+__all__ = ["BlobReader", "StoredBlobs"]
+
+AT_ONCE: Final = 500
+"""The number of blobs that are asked for at once."""
 
 
 class StoredBlobs(NamedTuple):
@@ -30,3 +34,23 @@ class StoredBlobs(NamedTuple):
         [type], tool_calls: [{id, name}]}`. Raises as `get`, and InvalidValue (`bad_message`) for a blob that is no
         message of a person or of the model."""
         return self.backend.read.message(parse_ref(ref))
+
+
+class BlobReader:
+    """Reads blobs whose addresses are known beforehand and that are needed in this order. One call reads many of them,
+    since a call may be a request over the network."""
+
+    def __init__(self, backend: Backend, refs: Iterable[str | None]) -> None:
+        self._backend = backend
+        self._refs = list(dict.fromkeys(ref for ref in refs if ref is not None))
+        self._index = {ref: index for index, ref in enumerate(self._refs)}
+        self._asked = 0
+        self._read: dict[str, bytes] = {}
+
+    def get(self, ref: str) -> bytes:
+        """Returns the bytes of one of the blobs. Raises as `StoredBlobs.get`."""
+        index = self._index[ref]
+        if index >= self._asked:
+            self._asked = index + AT_ONCE
+            self._read = self._backend.read.get_blobs(self._refs[index : self._asked])
+        return self._read[ref] if ref in self._read else self._backend.read.get_blob(parse_ref(ref))

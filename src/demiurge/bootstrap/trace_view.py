@@ -20,9 +20,10 @@ from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.chat_state import Failed
 from demiurge.bootstrap.failure import failure_in
 from demiurge.bootstrap.journal import PAGE, Journal
+from demiurge.bootstrap.stored_blobs import BlobReader
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.values import canonical_json
-from demiurge.values.refs import Ref, parse_ref, ref_from_digest
+from demiurge.values.refs import Ref, ref_from_digest
 from demiurge.world.effect_kinds import TOOL
 from demiurge.world.history.trace import TraceLine, lineage, outcome, trace
 from demiurge.world.record import Cause
@@ -197,6 +198,7 @@ def _nodes(backend: Backend, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
     for line in lines:
         if isinstance(line.record.cause, int):
             caused.setdefault((line.record.unit, line.record.cause), []).append(line.record)
+    blobs = BlobReader(backend, [_call_ref(line.record) for line in lines])
     for line in lines:
         record = line.record
         node: dict[str, Any] = {
@@ -215,7 +217,7 @@ def _nodes(backend: Backend, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
         }
         if record.kind == "intent":
             node["phases"] = _phases(line, caused.get(record.place, []), begun.get(record.body["id"].hex()))
-        yield node | _arguments(backend, record)
+        yield node | _arguments(blobs, record)
 
 
 def _phases(line: Line, consequences: Sequence[TraceRecord], begun_ns: int | None) -> list[dict[str, Any]]:
@@ -246,15 +248,21 @@ def _phases(line: Line, consequences: Sequence[TraceRecord], begun_ns: int | Non
     return phases
 
 
-def _arguments(backend: Backend, record: TraceRecord) -> dict[str, Any]:
-    """Returns the fields of a proposed tool call's arguments; none for a record without a call."""
+def _call_ref(record: TraceRecord) -> str | None:
+    """Returns the address of the call that a record proposes; None for a record without a call."""
     if record.kind not in ("intent", "decision") or record.body.get("kind") != TOOL:
-        return {}
-    ref = (record.body.get("params") or {}).get("call_ref")
+        return None
+    ref: str | None = (record.body.get("params") or {}).get("call_ref")
+    return ref
+
+
+def _arguments(blobs: BlobReader, record: TraceRecord) -> dict[str, Any]:
+    """Returns the fields of a proposed tool call's arguments; none for a record without a call."""
+    ref = _call_ref(record)
     if ref is None:
         return {}
     try:
-        call = canonical_json.parse_object(backend.read.get_blob(parse_ref(ref)))
+        call = canonical_json.parse_object(blobs.get(ref))
     except NotFound as error:
         problem = "you may not see them" if record.redacted else error.message
     except DemiurgeError as error:

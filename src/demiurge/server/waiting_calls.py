@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import World
+from demiurge.errors import DemiurgeError
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.values.caller import Caller
-from demiurge.values.json_view import json_view
 from demiurge.world.unit import Unit
 
 __all__ = ["describe_waiting_calls"]
@@ -24,7 +25,7 @@ async def describe_waiting_calls(world: World, waiting: Sequence[Mapping[str, An
     policy = ToolPolicy.from_json(node["tool_policy"])
     effects = {spec["name"]: ToolEffect(spec["effect"]) for spec in node["toolset"]}
     units = {call["unit"] for call in waiting}
-    asked = await asyncio.to_thread(_asked_ns, world, units)
+    asked = await asyncio.to_thread(_asked_ns, world, waiting)
     titles = {unit: await _title(world, unit) for unit in units}
     shown = []
     for call in waiting:
@@ -43,13 +44,14 @@ async def describe_waiting_calls(world: World, waiting: Sequence[Mapping[str, An
     return shown
 
 
-def _asked_ns(world: World, units: set[str]) -> dict[str, int]:
-    """Returns when each call of these units was asked for, by its id."""
+def _asked_ns(world: World, waiting: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Returns when each call was asked for, by its id. Reads one record for each call."""
     found: dict[str, int] = {}
-    for unit in units:
-        for record in world.journal.views(unit):
-            if record["kind"] == "intent":
-                found[str(json_view(record)["body"].get("id"))] = record["time_ns"]
+    for call in waiting:
+        if call["id"] is not None:
+            with suppress(DemiurgeError):
+                [record] = world.backend.read.records(call["unit"], call["seq"], 1)
+                found[call["id"]] = record["time_ns"]
     return found
 
 

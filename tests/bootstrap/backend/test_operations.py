@@ -46,6 +46,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "read.state": ("m", "k"),
     "read.keys": ("m",),
     "read.get_blob": ("sha256:",),
+    "read.get_blobs": (["sha256:"],),
     "read.message": ("sha256:",),
     "read.records": (None, 0, 1),
     "read.rows": (None, 0, 1),

@@ -164,6 +164,8 @@ def arguments(here: Room, name: str) -> list[tuple[Any, ...]]:
             return [place(unit)[:1] for unit in units]
         case "read.get_blob" | "read.message":
             return [(ref,) for ref in here.refs()]
+        case "read.get_blobs":
+            return [([*here.refs()],)]
         case "read.records" | "read.rows":
             return [(None, 0, 1000), *((unit, 0, 1000) for unit in units)]
         case "read.doubts":

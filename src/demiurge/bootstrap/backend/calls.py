@@ -176,9 +176,10 @@ class ReadCalls(Protocol):
 
     @needs("agent", "approver")
     async def approvals(self, of: str | None = None) -> list[dict[str, Any]]:
-        """Calls that wait for a person, of one unit or all: `{id, unit, tool, tool_call_id, arguments_json, damaged,
-        withheld, expires_ns, asks, ...}`; `damaged` is None, or says what of a call can't be read (`waiting_calls`);
-        `withheld` is true of a call that the caller may not decide, whose arguments are left out."""
+        """Calls that wait for a person, of one unit or all: `{id, unit, seq, tool, tool_call_id, arguments_json,
+        damaged, withheld, expires_ns, asks, ...}`; `seq` is the intent's number in its unit; `damaged` is None, or says
+        what of a call can't be read (`waiting_calls`); `withheld` is true of a call that the caller may not decide,
+        whose arguments are left out."""
         ...
 
     @needs(*VIEWER)
@@ -237,6 +238,12 @@ class ReadCalls(Protocol):
     @needs(*VIEWER)
     def get_blob(self, ref: str) -> bytes:
         """The bytes of a blob that the caller may read (`visibility`)."""
+        ...
+
+    @needs(*VIEWER)
+    def get_blobs(self, refs: Sequence[str]) -> dict[str, bytes]:
+        """The bytes of those blobs that can be read, by address, as far as they fit in one answer. `get_blob` reads
+        one that was left out, or says why it cannot be read."""
         ...
 
     @needs(*VIEWER)

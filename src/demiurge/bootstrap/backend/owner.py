@@ -105,6 +105,8 @@ class Owner:
         self.webhook_keys = WebhookKeys(secrets.vault, store.world_id)
         self.running: Host | None = None
         """The running host; None until something has to run."""
+        self.units_with_rules: set[str] | None = None
+        """The units that may have standing rules; None until somebody asked for them."""
         self.serve: Callable[[], Awaitable[None]] = _serve_nobody
         """Starts to accept other processes; the backend sets this function."""
         self.hand_over: Callable[[ManifestChange], Frames] = _hands_over_nothing

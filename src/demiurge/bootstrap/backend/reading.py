@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from demiurge.bootstrap.backend import standing_rules, webhooks
 from demiurge.bootstrap.backend.calls import Frames
@@ -37,6 +37,9 @@ from demiurge.world.record import decode_row
 from demiurge.world.unit import Unit
 
 __all__ = ["Reading"]
+
+ANSWER_BYTES: Final = 4 << 20
+"""The most bytes of blobs that one answer holds."""
 
 
 class Reading:
@@ -150,6 +153,18 @@ class Reading:
 
     def get_blob(self, ref: str) -> bytes:
         return self._sight.blob(ref)
+
+    def get_blobs(self, refs: Sequence[str]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        left = ANSWER_BYTES
+        for ref in refs:
+            with suppress(DemiurgeError):
+                data = self._sight.blob(ref)
+                left -= len(data)
+                if left < 0:
+                    break
+                found[ref] = data
+        return found
 
     def message(self, ref: str) -> dict[str, Any]:
         return self._sight.message(ref)

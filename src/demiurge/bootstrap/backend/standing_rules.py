@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any, Final
 
 from demiurge.apps.demiurge import CALLS, CHAT
@@ -70,6 +69,8 @@ async def allow(
     warning = await asyncio.to_thread(owner.local_approvals.add_rule, made)
     if warning is not None and warning not in owner.notices:
         owner.notices.append(warning)
+    if owner.units_with_rules is not None:
+        owner.units_with_rules.add(str(unit))
     await host.note(unit, "approval_rule", f"rule:{made}", body, caller=caller)
     return {"id": made, "unit": str(unit), "tool": body["bound"]["tool"], "pattern_json": body["pattern"]}
 
@@ -78,7 +79,7 @@ def listed(host: Host, owner: Owner, of: str | None) -> list[dict[str, Any]]:
     """Returns the rules that hold, of one unit or of all chats, those that end first before the others."""
     now_ns = owner.clock.now_ns()
     found = []
-    for unit in [Unit.parse(of)] if of is not None else list(_units(owner)):
+    for unit in [Unit.parse(of)] if of is not None else _units(host, owner):
         for rule in host.state(unit).rules.values():
             if rule["expires_ns"] > now_ns:
                 shown = {name: rule[name] for name in ("id", "expires_ns", "left", "by", "reason", "at_ms")}
@@ -110,8 +111,10 @@ def _waiting(host: Host, approval_id: str) -> tuple[Unit, Any]:
     return unit, asked
 
 
-def _units(owner: Owner) -> Iterator[Unit]:
-    """Yields the units in which calls can wait."""
-    for module in (CHAT, CALLS):
-        for head in list(owner.store.heads(f"{module}/")):
-            yield Unit.parse(head.unit)
+def _units(host: Host, owner: Owner) -> list[Unit]:
+    """Returns the units that may have rules. The first call reads every unit in which calls can wait; only `allow` adds
+    to them after that."""
+    if owner.units_with_rules is None:
+        heads = [head for module in (CHAT, CALLS) for head in owner.store.heads(f"{module}/")]
+        owner.units_with_rules = {head.unit for head in heads if host.state(Unit.parse(head.unit)).rules}
+    return [Unit.parse(unit) for unit in sorted(owner.units_with_rules)]

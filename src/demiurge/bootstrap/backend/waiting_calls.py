@@ -27,14 +27,14 @@ __all__ = ["require_readable", "waiting_calls"]
 
 
 def waiting_calls(host: Host, store: Store, of: Unit | None, now_ns: int) -> list[dict[str, Any]]:
-    """Returns the calls that wait in the unit `of`, or in all: `{id, unit, arguments_json, damaged, asks, tool,
+    """Returns the calls that wait in the unit `of`, or in all: `{id, unit, seq, arguments_json, damaged, asks, tool,
     expires_ns, ...}`. A question has `asks`, `{question, choices, allow_other}`, and no `expires_ns`; for a call that
     waits for an approval, `asks` is None.
 
     `damaged` is None, or a sentence that says what can't be read: the arguments (then `arguments_json` is None), the
     unit around the call, or, where `id` is None, records that may hold more calls."""
     waiting, unreadable = host.waiting(of)
-    found = [_call(store, str(unit), intent.id, intent.params, intent.approval, None) for unit, intent in waiting]
+    found = [_call(store, str(unit), intent.seq, _body(intent), None) for unit, intent in waiting]
     for unit, problem in unreadable.items():
         found += _recorded(store, unit, problem, now_ns)
     return found
@@ -48,7 +48,7 @@ def require_readable(host: Host, store: Store, intent: bytes, now_ns: int, *, ap
         calls = [call for call in waiting_calls(host, store, unit, now_ns) if call["id"] == intent.hex()]
     else:
         is_asked = approve and found.awaits_approval
-        calls = [_call(store, "", intent, found.params, found.approval, None)] if is_asked else []
+        calls = [_call(store, "", found.seq, _body(found), None)] if is_asked else []
     for call in calls:
         if call["damaged"] is not None:
             raise Damaged(f"This call of {call['tool']} can't be shown, so it can't be decided on: {call['damaged']}")
@@ -60,7 +60,7 @@ def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> 
     another world waits in that world only."""
     known = origins(store)
     first = known[-1].until if known else -1
-    waiting: dict[bytes, Mapping[str, Any]] = {}
+    waiting: dict[bytes, tuple[int, Mapping[str, Any]]] = {}
     failed: DemiurgeError | None = None
     try:
         for record in map(decode_row, store.read(str(unit), 0)):
@@ -69,14 +69,14 @@ def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> 
                 and _asks(record.body)
                 and (_stays(record.body) or (record.position or 0) > first)
             ):
-                waiting[record.body["id"]] = record.body
+                waiting[record.body["id"]] = record.unit_seq, record.body
             elif record.kind in ("approval", "decision", "receipt"):
                 waiting.pop(record.body["intent"], None)
     except DemiurgeError as error:
         failed = error
-    for body in waiting.values():
+    for seq, body in waiting.values():
         if _stays(body) or body["approval"]["expires_ns"] > now_ns:
-            yield _call(store, str(unit), body["id"], body["params"], body["approval"], problem)
+            yield _call(store, str(unit), seq, body, problem)
     if failed is not None:
         yield {
             "id": None,
@@ -97,20 +97,21 @@ def _stays(intent: Mapping[str, Any]) -> bool:
     return intent["approval"]["expires_ns"] is None
 
 
+def _body(intent: OpenIntent) -> Mapping[str, Any]:
+    """Returns the fields of an open intent that its record has too."""
+    return {"id": intent.id, "params": intent.params, "approval": intent.approval}
+
+
 def _call(
-    store: Store,
-    unit: str,
-    intent: bytes,
-    params: Mapping[str, Any],
-    approval: Mapping[str, Any] | None,
-    problem: DemiurgeError | None,
+    store: Store, unit: str, seq: int, intent: Mapping[str, Any], problem: DemiurgeError | None
 ) -> dict[str, Any]:
     arguments = None
     try:
-        arguments = canonical_json.parse_object(store.get_blob(Ref(params["call_ref"])))["arguments_json"]
+        arguments = canonical_json.parse_object(store.get_blob(Ref(intent["params"]["call_ref"])))["arguments_json"]
     except DemiurgeError as error:
         problem = error
-    call = {"id": intent.hex(), "unit": unit, "arguments_json": arguments, **(approval or {})}
+    place = {"id": intent["id"].hex(), "unit": unit, "seq": seq}
+    call = {**place, "arguments_json": arguments, **(intent["approval"] or {})}
     damaged = None if problem is None else with_backup_advice(problem)
     return {**call, "damaged": damaged, "asks": _question(call)}
 
