@@ -119,7 +119,9 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("how", disks())
-def test_a_small_disk(how: str, outside: Outside, tmp_path: Path) -> None:
+def test_a_world_on_a_disk_that_really_gets_full_goes_on_after_room_is_made(
+    how: str, outside: Outside, tmp_path: Path
+) -> None:
     outside.pause_s = 0.0
     disk, kept = tmp_path / "disk", tmp_path / "kept"
     disk.mkdir()

@@ -95,7 +95,7 @@ def test_a_replacement_that_is_refused_changes_nothing(files: TreeFilesystem, ol
     assert files.read("a").text == "x x ooo"
 
 
-def test_deleting(files: TreeFilesystem) -> None:
+def test_a_folder_that_is_not_empty_is_deleted_only_recursively(files: TreeFilesystem) -> None:
     files.write("a/b/c", "")
     with pytest.raises(ToolUserError, match="not empty"):
         files.delete("a")
@@ -145,7 +145,7 @@ def test_half_a_character_is_no_text(files: TreeFilesystem) -> None:
     assert not files.exists("a")
 
 
-def test_the_limits(make_files: MakeFiles) -> None:
+def test_writes_beyond_a_limit_are_refused(make_files: MakeFiles) -> None:
     files = make_files(limits=Limits(file_bytes=10, total_bytes=25, entries=4, results=2, walked=4))
     with pytest.raises(ToolUserError, match="at most 10 bytes"):
         files.write("deep/a", "x" * 11)
@@ -179,7 +179,7 @@ def test_a_limit_is_a_number() -> None:
             Limits(entries=wrong)  # type: ignore[arg-type]
 
 
-def test_numbers_that_can_not_be(files: TreeFilesystem) -> None:
+def test_negative_offsets_and_limits_are_refused(files: TreeFilesystem) -> None:
     files.write("a", "")
     for wrong in (
         lambda: files.read("a", offset=-1),
@@ -190,7 +190,7 @@ def test_numbers_that_can_not_be(files: TreeFilesystem) -> None:
             wrong()
 
 
-def test_read_only() -> None:
+def test_a_read_only_filesystem_refuses_every_write() -> None:
     files = InMemoryFilesystem({"a/b": "x"}, read_only=True)
     for wrong in (
         lambda: files.write("c", ""),

@@ -19,7 +19,7 @@ from demiurge.tools import LoopSignal, Tool, ToolContext, ToolPolicy, ToolResult
 from demiurge.tools.errors import PromptValidationError as OfTools
 
 
-def test_the_tree() -> None:
+def test_prompt_errors_have_their_documented_base_classes() -> None:
     assert PromptValidationError is OfTools
     for kind, above in (
         (PromptValidationError, (PromptError, InvalidValue, ValueError)),

@@ -36,7 +36,7 @@ def test_subscribers_are_called_in_order_and_only_for_their_type() -> None:
     result.raise_if_errors()
 
 
-def test_nobody_listens() -> None:
+def test_an_event_without_subscribers_is_published_successfully() -> None:
     result = InProcessEventBus().publish(Opened("Ada"))
     assert (result.handled_count, result.ok) == (0, True)
 

@@ -39,7 +39,7 @@ def test_histories_that_share_a_past_do_not_see_each_others_values(branches: lis
     assert [found.all() for _, found in made] == [values for values, _ in made]
 
 
-def test_one_made_of_a_long_tuple_is_that_tuple() -> None:
+def test_a_history_made_of_a_long_tuple_keeps_that_tuple() -> None:
     values = tuple(range(100))
     assert History(values).all() is values
     assert History(values).append(100).all() == (*values, 100)
@@ -57,7 +57,7 @@ def test_the_newest_that_matches_is_replaced(length: int) -> None:
     assert found.all() == tuple(range(length))
 
 
-def test_of_two_that_match_the_newest_is_replaced() -> None:
+def test_the_newest_of_two_matching_values_is_replaced() -> None:
     assert History((1, 2, 1, 2)).replaced(lambda value: value == 1, 0).all() == (1, 2, 0, 2)  # type: ignore[union-attr]
 
 
@@ -73,7 +73,7 @@ def test_the_memory_of_an_append_does_not_depend_on_the_length() -> None:
     assert appended(history(10_000)) == appended(history(16))
 
 
-def test_a_very_long_one_goes_away_without_a_trace() -> None:
+def test_a_very_long_history_is_deallocated_without_recursion() -> None:
     """Its chain is deeper than any stack."""
     found = history(200_000)
     del found

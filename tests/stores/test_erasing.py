@@ -125,7 +125,7 @@ class TestCollecting:
             collecting.remove(collect_noted(found))
         assert sha256(SMALL).digest() in found
 
-    def test_there_is_one_at_a_time(self, store: Store) -> None:
+    def test_a_second_collection_at_the_same_time_is_refused(self, store: Store) -> None:
         with store.collecting():
             with pytest.raises(Conflict) as caught, store.collecting():
                 pass
@@ -300,13 +300,13 @@ class TestUpgrade:
             assert list(store.erasures()) == [ref_of(SMALL)]
             assert store.format == 4
 
-    def test_an_upgrade_that_fails_leaves_it_as_it_was(self, older: Path) -> None:
+    def test_an_upgrade_that_fails_leaves_the_older_world_as_it_was(self, older: Path) -> None:
         with faults.armed({"upgrade.before_commit": "enospc"}), pytest.raises(Unavailable):
             SqliteStore.open(older)
         with SqliteStore.open(older) as store:
             assert store.get_blob(ref_of(LONG)) == LONG
 
-    def test_a_newer_or_strange_one_is_not_touched(self, older: Path) -> None:
+    def test_a_world_of_an_unknown_format_is_not_upgraded(self, older: Path) -> None:
         db = sqlite3.connect(older / "journal.db", isolation_level=None)
         db.execute("PRAGMA user_version = 0")
         db.close()

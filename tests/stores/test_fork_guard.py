@@ -16,7 +16,7 @@ class House:
         self.put_away_with.append(self.gate._inside)
 
 
-def test_nobody_comes_in_while_it_is_being_shut() -> None:
+def test_no_thread_enters_the_guard_while_it_is_being_shut() -> None:
     house, inside, leave = House(), threading.Event(), threading.Event()
     came_in: list[str] = []
 
@@ -51,7 +51,7 @@ def test_nobody_comes_in_while_it_is_being_shut() -> None:
     assert house.put_away_with == [0]
 
 
-def test_in_a_child_nobody_is_inside_and_it_is_open() -> None:
+def test_the_guard_of_a_forked_child_is_open_and_empty() -> None:
     house = House()
     with house.gate.inside():
         pass

@@ -155,7 +155,7 @@ class TestHeads:
         assert [head.unit for head in store.heads("app", open_only=True)] == ["app/y"]
         assert list(store.heads("nothing")) == []
 
-    def test_there_may_be_many(self, store: Store) -> None:
+    def test_more_than_a_thousand_heads_are_listed(self, store: Store) -> None:
         names = [f"unit/{number:05}" for number in range(1234)]
         store.append([batch(name, 0, is_open=True) for name in names])
         assert [head.unit for head in store.heads()] == names
@@ -163,7 +163,7 @@ class TestHeads:
 
 
 class TestRead:
-    def test_from_and_limit(self, store: Store) -> None:
+    def test_rows_are_read_from_a_position_up_to_a_limit(self, store: Store) -> None:
         store.append([batch("a", 0, 1300), batch("b", 0, 1300)])
         assert [r.unit_seq for r in store.read("a")] == list(range(1300))
         assert [r.unit_seq for r in store.read("a", 1290)] == list(range(1290, 1300))
@@ -325,7 +325,7 @@ class TestBlobs:
         assert store.blob_size(ref) == size
         assert list(store.iter_blobs()) == [ref]
 
-    def test_many_at_once(self, store: Store) -> None:
+    def test_many_blobs_are_stored_at_once(self, store: Store) -> None:
         blobs = [b"%d" % number * (1 + number % 7 * 1000) for number in range(700)] + [LONG, LONG, b""]
         refs = store.put_blobs(blobs)
         assert refs == [ref_of(data) for data in blobs]
@@ -349,7 +349,7 @@ class TestBlobs:
 
 
 class TestWorld:
-    def test_meta(self, store: Store) -> None:
+    def test_a_meta_value_is_stored_and_replaced(self, store: Store) -> None:
         assert store.get_meta("manifest") is None
         store.set_meta("manifest", "one")
         store.set_meta("manifest", "zwei · 二")

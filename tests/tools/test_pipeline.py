@@ -122,7 +122,7 @@ def test_no_part_of_a_denied_tool_is_touched(policy: ToolPolicy | None) -> None:
     assert [type(event) for event in run.events] == [ToolCallStart, ToolCallResult]
 
 
-def test_the_allowed_but_unknown_is_unavailable() -> None:
+def test_an_allowed_tool_that_is_unknown_is_unavailable() -> None:
     runner = ToolRunner([TOOL], policy=ToolPolicy(("web__search", "absent")))
     assert runner.exec_sync("absent", "{}").error_code == "unavailable"
 

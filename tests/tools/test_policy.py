@@ -20,7 +20,7 @@ CTX = ToolPolicyContext(run_id="r", actor="user:1")
 READ, CHANGE, OUTSIDE = ToolEffect.READ_ONLY, ToolEffect.STATE_CHANGE, ToolEffect.EXTERNAL_SIDE_EFFECT
 
 
-def test_not_listed_is_denied() -> None:
+def test_a_tool_that_the_policy_does_not_list_is_denied() -> None:
     assert ToolPolicy().decide(CTX, "a", READ) == "deny"
     assert ToolPolicy(("a",)).decide(CTX, "b", READ) == "deny"
     assert ToolPolicy(("a",)).decide(CTX, "a", OUTSIDE) == "allow"
@@ -75,7 +75,7 @@ budgets: {max_runtime_ms: 10}
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_load(tmp_path: Path, name: str) -> None:
+def test_a_policy_is_loaded_from_each_file_format(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(FILES[name])
     expected = ToolPolicy(("a",), (CHANGE,), Budgets(max_runtime_ms=10))
     assert ToolPolicy.load(tmp_path / name) == expected
@@ -146,7 +146,7 @@ def test_a_byte_order_mark_is_no_content(tmp_path: Path, name: str) -> None:
     assert ToolPolicy.load(tmp_path / name).allowed_tools == ("a",)
 
 
-def test_load_without_a_file(tmp_path: Path) -> None:
+def test_loading_a_missing_policy_file_raises_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         ToolPolicy.load(tmp_path / "none.toml")
 

@@ -39,7 +39,7 @@ class Speaking:
         (3, "3"),
     ],
 )
-def test_render(value: Any, text: str) -> None:
+def test_render_writes_each_kind_of_value_as_text(value: Any, text: str) -> None:
     assert ToolResult(message="m", value=value).render() == text
 
 

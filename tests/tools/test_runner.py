@@ -92,7 +92,7 @@ class Run:
     "tool", [add_tool(), add_tool(inline=True), add_tool(async_good)], ids=["def", "inline", "async"]
 )
 @pytest.mark.parametrize("args", [ARGS, ARGS.encode(), {"a": 2, "b": 3}], ids=["text", "bytes", "mapping"])
-async def test_success(tool: Any, args: Any) -> None:
+async def test_a_successful_call_gives_value_content_events_and_record(tool: Any, args: Any) -> None:
     run = Run(tool, clock=FixedClock(7_000_000))
     result = await run.runner.exec("math__add", args, tool_call_id="call_1")
     assert (result.ok, result.value, result.error_code, result.safe_message) == (

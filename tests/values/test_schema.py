@@ -101,7 +101,7 @@ def test_definitions_are_not_changed_from_outside() -> None:
         ("unit", None, None),
     ],
 )
-def test_primitives(kind: str, value: object, normal: object) -> None:
+def test_each_primitive_type_normalises_its_values(kind: str, value: object, normal: object) -> None:
     found = validator({kind: {}}).normalise(value)
     assert found == normal
     assert type(found) is type(normal)

@@ -225,7 +225,7 @@ def test_images_in_both_spellings() -> None:
     assert [part.mime for part in message.content if isinstance(part, Image)] == ["image/webp"] * 2 + ["image/jpeg"]
 
 
-def test_skip_flags() -> None:
+def test_skip_flags_are_read_and_default_to_false() -> None:
     assert decode({"messages": [user()]}) == ChatRequest((Message("user", (Text("Hi"),)),), False, False)
     assert decode({"messages": [user()], "skipTools": True}).skip_tools
     request = decode({"messages": [user()], "skipToolCatalog": True, "skipTools": False})

@@ -77,7 +77,7 @@ def test_a_file_that_is_no_model_is_said_to_be_none(tmp_path: Path, capfd: pytes
     assert capfd.readouterr() == ("", "")
 
 
-def test_stopping_what_was_not_started_is_nothing() -> None:
+def test_stopping_an_engine_that_was_not_started_does_nothing() -> None:
     LocalEngine().stop()
 
 
@@ -148,7 +148,7 @@ class TestTheRealModel:
         assert completion.finish_reason == "length"
         assert all(call.invalid for call in completion.tool_calls)
 
-    def test_only_the_key_opens_it(self, engine: LocalEngine) -> None:
+    def test_the_engine_answers_only_requests_with_its_key(self, engine: LocalEngine) -> None:
         assert engine.base_url.startswith("http://127.0.0.1:")
         body = {"messages": [{"role": "user", "content": "hi"}]}
         assert httpx.post(f"{engine.base_url}/chat/completions", json=body).status_code == 401
@@ -158,7 +158,9 @@ class TestTheRealModel:
         allowed = httpx.options(f"{engine.base_url}/chat/completions", headers=origin)
         assert allowed.headers.get("access-control-allow-origin", "") in ("", "http://127.0.0.1")
 
-    def test_loading_is_reported_and_quiet(self, engine: LocalEngine, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_loading_the_engine_reports_progress_and_prints_nothing(
+        self, engine: LocalEngine, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         seen: list[Progress] = []
         second = LocalEngine(context=512)
         second.start(seen.append)

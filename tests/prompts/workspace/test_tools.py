@@ -71,7 +71,7 @@ def test_without_files_they_are_not_available() -> None:
         assert call(None, name, **args).error_code == "unavailable"
 
 
-def test_ls(files: InMemoryFilesystem) -> None:
+def test_ls_lists_a_folder_up_to_its_limit(files: InMemoryFilesystem) -> None:
     assert content_of(files, "ls") == "3 entries in the top folder.\n\ndocs/\nempty (0 bytes)\nsrc/"
     assert content_of(files, "ls", path="./docs/").endswith("\n\ndocs/notes.md (20 bytes)")
     files.mkdir("none")
@@ -118,7 +118,7 @@ def test_a_line_that_is_too_long_is_cut_and_says_so(files: InMemoryFilesystem, a
     assert ("go on with first_line=2" in text) == (after == "\nshort\n")
 
 
-def test_writing(files: InMemoryFilesystem) -> None:
+def test_write_file_creates_appends_and_refuses_to_create_twice(files: InMemoryFilesystem) -> None:
     assert content_of(files, "write_file", path="new/a", text="1\n").startswith("Wrote new/a, now 2 bytes.")
     assert content_of(files, "write_file", path="new/a", text="2\n", mode="append").startswith(
         "Added to new/a, now 4 bytes."
@@ -128,7 +128,7 @@ def test_writing(files: InMemoryFilesystem) -> None:
     assert files.read("new/a").text == "1\n2\n"
 
 
-def test_editing(files: InMemoryFilesystem) -> None:
+def test_edit_file_replaces_one_place_or_all(files: InMemoryFilesystem) -> None:
     edit = {"path": "docs/notes.md", "old_text": "o", "new_text": "0"}
     assert "2 times in docs/notes.md" in refusal_of(files, "edit_file", **edit)
     assert content_of(files, "edit_file", **edit, replace_all=True).startswith("Replaced 2 places of docs/notes.md.")
@@ -138,7 +138,7 @@ def test_editing(files: InMemoryFilesystem) -> None:
     assert files.read("docs/notes.md").text == "# N0tes\nSell b0lts.\n"
 
 
-def test_finding(files: InMemoryFilesystem) -> None:
+def test_glob_and_grep_find_files_and_lines_up_to_their_limit(files: InMemoryFilesystem) -> None:
     assert content_of(files, "glob", pattern="**/*.md") == "1 file in the top folder.\n\ndocs/notes.md (20 bytes)"
     assert content_of(files, "glob", pattern="*.md") == "No file in the top folder."
     assert content_of(files, "grep", pattern="bolts|import", ignore_case=True) == (

@@ -178,7 +178,7 @@ BAD_SCHEMAS: list[Any] = [
 
 
 @pytest.mark.parametrize("schema", BAD_SCHEMAS)
-def test_p0_refuses(schema: Any) -> None:
+def test_p0_refuses_schemas_outside_its_subset(schema: Any) -> None:
     with pytest.raises(InvalidValue):
         validate_tool_schema_p0(schema)
 

@@ -33,7 +33,7 @@ fitting = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]),
     "show",
     [repr, str, ascii, "{}".format, "{!r:>60}".format, "%s".__mod__, pprint.pformat, lambda it: f"{it} {it!r}"],
 )
-def test_no_text_of_it_shows_the_secret(thing: Any, show: Callable[[Any], str]) -> None:
+def test_no_text_form_of_credentials_shows_the_secret(thing: Any, show: Callable[[Any], str]) -> None:
     assert CANARY not in show(thing)
     assert CANARY not in show([thing])
     assert CANARY not in show({"key": (thing,)})
@@ -55,7 +55,7 @@ def test_asdict_refuses_credentials() -> None:
 
 
 @pytest.mark.parametrize("thing", THINGS, ids=["secret", "credentials"])
-def test_no_attribute_holds_it(thing: Any) -> None:
+def test_no_attribute_of_credentials_holds_the_secret(thing: Any) -> None:
     assert CANARY not in repr(inspect.getmembers(thing))
     assert not hasattr(thing, "__dict__")
 

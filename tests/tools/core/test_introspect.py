@@ -29,7 +29,7 @@ RUNNER = ToolRunner(
 )
 
 
-async def test_manifest() -> None:
+async def test_introspect_manifest_returns_the_manifest_and_takes_no_arguments() -> None:
     result = await RUNNER.exec("introspect.manifest", {})
     assert result.value == {"manifest": {"schemas": ["a/B@1"]}}
     assert (await RUNNER.exec("introspect__manifest", {"x": 1})).error_code == "validation"

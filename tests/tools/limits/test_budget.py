@@ -30,14 +30,14 @@ USAGES = st.builds(TokenUsage, COUNTS, COUNTS, COUNTS)
         {"deadline": datetime(2100, 1, 1, tzinfo=UTC)},
     ],
 )
-def test_a_value_that_is_no_budget(limits: dict[str, Any]) -> None:
+def test_a_budget_without_limits_or_with_invalid_limits_is_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"at least|Deadline") as raised:
         Budget(**limits)
     assert isinstance(raised.value, InvalidValue)
 
 
 @pytest.mark.parametrize("counts", [(-1, 0, 0), (0, 1.0, 0), (0, 0, True)])
-def test_a_value_that_is_no_usage(counts: tuple[Any, Any, Any]) -> None:
+def test_a_token_usage_with_an_invalid_count_is_refused(counts: tuple[Any, Any, Any]) -> None:
     with pytest.raises(ValueError, match="at least 0"):
         TokenUsage(*counts)
 

@@ -30,14 +30,14 @@ def at_noon(expires_at: datetime) -> Deadline:
         (NOON + timedelta(seconds=1, microseconds=-1), "one second"),
     ],
 )
-def test_a_value_that_is_no_deadline(expires_at: datetime, words: str) -> None:
+def test_a_deadline_without_time_zone_in_the_past_or_too_near_is_refused(expires_at: datetime, words: str) -> None:
     with pytest.raises(ValueError, match=words) as raised:
         at_noon(expires_at)
     assert isinstance(raised.value, InvalidValue)
     assert isinstance(raised.value, DemiurgeError)
 
 
-def test_one_second_is_enough() -> None:
+def test_a_deadline_may_be_one_second_away() -> None:
     assert at_noon(NOON + timedelta(seconds=1)).remaining() == timedelta(seconds=1)
 
 
@@ -60,12 +60,12 @@ def test_the_machines_clock_is_the_default() -> None:
 
 
 @given(st.timedeltas(timedelta(-9999), timedelta(9999)))
-def test_now_can_be_given(after: timedelta) -> None:
+def test_remaining_counts_from_the_time_that_is_given(after: timedelta) -> None:
     deadline = at_noon(NOON + timedelta(hours=1))
     assert deadline.remaining(now=NOON + after) == timedelta(hours=1) - after
 
 
-def test_now_needs_a_time_zone() -> None:
+def test_remaining_refuses_a_time_without_a_time_zone() -> None:
     with pytest.raises(ValueError, match="time zone"):
         at_noon(NOON + timedelta(hours=1)).remaining(now=NOON.replace(tzinfo=None))
 

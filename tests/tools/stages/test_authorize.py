@@ -140,7 +140,7 @@ async def test_an_authorizer_that_raises_denies_the_call_and_its_message_stays_h
 
 
 @pytest.mark.parametrize("kind", [Asked, AskedLater])
-async def test_the_log_says_what_it_answered_in_place_of_yes_or_no(
+async def test_an_answer_of_an_authorizer_that_is_no_bool_is_logged_by_its_type(
     kind: type[Asked], caplog: pytest.LogCaptureFixture
 ) -> None:
     for executor in EXECUTORS:
@@ -267,14 +267,14 @@ def test_a_denial_is_recorded_and_counted_like_any() -> None:
     assert guarded.summary.to_json()["denied"] == 1
 
 
-async def test_the_one_of_the_context_is_asked_where_the_runner_has_none() -> None:
+async def test_the_authorizer_of_the_context_is_asked_if_the_runner_has_none() -> None:
     context = ToolContext(caller=ADA, resources=ResourceRegistry.build({Authorizer: Asked(lambda request: False)}))
     for executor in EXECUTORS:
         assert (await executor(runner(None), context)).error_code == "authz_denied"
     assert ran == []
 
 
-async def test_the_one_of_the_context_does_not_stand_in_for_the_runners() -> None:
+async def test_the_authorizer_of_the_context_does_not_replace_that_of_the_runner() -> None:
     mine = Asked()
     context = ToolContext(caller=ADA, resources=ResourceRegistry.build({Authorizer: mine}))
     result = await runner(Asked(lambda request: False)).exec("look", "{}", ctx=context)

@@ -422,7 +422,9 @@ def test_a_call_that_nobody_can_tell_is_its_handlers_does_not_wait_for_ever(
     assert runner.exec_sync(NAME, ARGS).record.replayed
 
 
-async def test_the_same_in_an_executor_of_a_loop(ledger: EffectLedger, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_equal_call_that_a_handler_makes_in_an_executor_does_not_wait_for_ever(
+    ledger: EffectLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stage, "_LONGEST_WAIT_S", 0.02)
     inner: list[ToolExecResult] = []
 

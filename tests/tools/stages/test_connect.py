@@ -194,7 +194,7 @@ def refusal_of(result: ToolExecResult) -> tuple[Any, ...]:
     return (result.ok, str(result.error_code), result.safe_message, result.content)
 
 
-def test_without_an_id_none_is_chosen_not_even_the_only_one() -> None:
+def test_a_call_without_a_connection_id_gets_no_connection_even_if_there_is_only_one() -> None:
     bench = Bench()
     result = bench.runner(NEVER).exec_sync("look", "{}", ctx=ADA)
     assert result.error_code == "connection_unavailable"
@@ -238,7 +238,7 @@ def test_a_granted_connection_that_is_unusable_is_unavailable_in_the_same_words_
 
 
 @pytest.mark.parametrize("caller", [ToolPolicyContext(), ToolPolicyContext(tenant="ba_2", actor="user:ada")])
-def test_another_tenants_call_does_not_get_it_though_it_is_granted(
+def test_a_call_of_another_tenant_does_not_get_a_granted_connection(
     caller: ToolPolicyContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench()
@@ -249,7 +249,7 @@ def test_another_tenants_call_does_not_get_it_though_it_is_granted(
 
 
 @pytest.mark.parametrize("wrong", ["a", ["id"], 3, object()])
-def test_only_what_access_gave_is_taken(wrong: Any) -> None:
+def test_a_runner_takes_connections_only_as_an_access_object(wrong: Any) -> None:
     with pytest.raises(InvalidValue) as caught:
         Bench().runner(NEVER, connections=wrong)
     assert caught.value.path == "connections"
@@ -306,7 +306,7 @@ def test_a_hand_made_capability_does_not_override_the_lent_one() -> None:
     )
 
 
-def test_a_tool_that_needs_none_never_sees_one() -> None:
+def test_a_tool_that_requires_no_connection_never_gets_one() -> None:
     seen: list[ToolContext] = []
 
     def keep(params: None, *, context: ToolContext) -> ToolResult[Seen]:

@@ -114,7 +114,9 @@ async def test_the_check_of_an_added_kind_denies_what_the_grant_does_not_cover(
     assert pager.network == []
 
 
-async def test_a_tool_that_only_reads_may_not_ask_for_it(pager: Any, folder: Path, tmp_path: Path) -> None:
+async def test_a_read_only_tool_may_not_ask_for_an_added_kind_that_changes(
+    pager: Any, folder: Path, tmp_path: Path
+) -> None:
     async with opened(tmp_path / "w", folder, page_tool(pager, ToolEffect.READ_ONLY)) as world:
         await world.call("page", '{"number": "112", "text": "fire"}')
         (denied,) = [r for r in world.journal.read() if r.kind == "decision"]
@@ -122,7 +124,7 @@ async def test_a_tool_that_only_reads_may_not_ask_for_it(pager: Any, folder: Pat
     assert pager.network == []
 
 
-def test_the_docs_tables_show_it(pager: Any) -> None:
+def test_the_docs_tables_show_an_added_kind(pager: Any) -> None:
     shown = {name: list(lines()) for name, lines in import_module("effects_reference").TABLES.items()}
     assert shown["effect kinds"][-1] == (
         "| `pager.send` | `number`, `text` | `message` (its number at the network) | `pager` | plans, reducers, tools |"
@@ -158,7 +160,7 @@ def test_manifests_may_use_the_definitions_of_an_added_kind(folder: Path, tmp_pa
     assert '"PagerSent": {"ref": "sys/PagerSent@1"}' in said
 
 
-def test_nobody_brings_another_adapter_for_it(pager: Any, tmp_path: Path) -> None:
+def test_another_adapter_for_an_added_kind_is_refused(pager: Any, tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"pager\.send is built in"):
         World.open(tmp_path / "w", adapters=[pager.PagerEffects()])
 
