@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.server.conftest import POLICY, Served
+from tests.shell.steps import ask_for_order
 
 
 async def test_a_decision_on_a_tool_is_explained(served: Served) -> None:
@@ -43,3 +44,14 @@ async def test_the_catalog_lists_denied_tools_with_the_reason_when_it_is_asked_f
     assert tools["workspace__list"]["why"] == "no line of the policy allows it"
     assert (tools["order_part"]["source"], tools["workspace__list"]["source"]) == ("yours", "shipped")
     assert tools["order_part"] == (await user.get("/api/tools/order_part")).json()
+
+
+async def test_the_catalog_counts_the_calls_of_each_tool(served: Served) -> None:
+    await ask_for_order(served)
+    viewer = await served.client("viewer")
+    catalog = (await viewer.get("/api/tools", params={"all": True, "uses": True})).json()
+    counted = {tool["id"]: (tool["calls"], tool["last_called_ns"] is not None) for tool in catalog["tools"]}
+    assert counted["order_part"] == (1, True)
+    assert counted["workspace__write"] == (0, False)
+    assert catalog["counted_records"] == (await viewer.get("/api/journal/head")).json()["length"]
+    assert (await viewer.get("/api/tools")).json()["counted_records"] is None

@@ -21,8 +21,8 @@ async def ask_for_order(served: Served, chat: str = "c1", **arguments: Any) -> N
 
 
 def card_of(page: Page) -> Locator:
-    """The card of the call that waits."""
-    return page.locator("[data-approval]")
+    """The card of the call that waits, and is in sight."""
+    return page.locator("[data-approval]:visible")
 
 
 async def show_end(box: Locator) -> None:

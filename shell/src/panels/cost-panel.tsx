@@ -1,22 +1,25 @@
 /** What the answers of models cost, by chat, day and model. A cost that nobody knows is never shown as 0. */
+import { useState } from "react";
 import { useLive } from "../live/use-live";
-import { navigate, useSearch } from "../router";
+import { Link, navigate, useSearch } from "../router";
 import { type CostReport, type CostSum, costGet } from "../sdk";
 import { PanelState } from "./panel-state";
 import "./panels.css";
 
 const DAYS = [7, 30, 90, 365];
+/** So many rows of a table are shown at first. */
+const SOME = 50;
 
 export default function CostPanel() {
   const days = Number(useSearch().get("days") ?? 30) || 30;
-  const live = useLive(`cost ${days}`, () => costGet(days), (record) => record.kind === "receipt");
+  const live = useLive(`cost ${days}`, () => costGet(days), (record) => record.kind === "receipt" && record.body?.payload?.token_usage !== undefined);
   return (
     <main className="page wide">
       <h1>Cost</h1>
       <label>
         Days{" "}
         <select value={days} onChange={(event) => navigate(`/cost?days=${event.target.value}`, { replace: true })}>
-          {DAYS.map((each) => (
+          {[...new Set([...DAYS, days])].sort((one, other) => one - other).map((each) => (
             <option key={each}>{each}</option>
           ))}
         </select>
@@ -25,13 +28,13 @@ export default function CostPanel() {
         {(data) => (
           <>
             <p>
-              {data.since} to {data.until} (UTC): <strong>{costText(data.total)}</strong> for {data.total.answers} answers.
-              {data.total.unpriced > 0 && ` The cost of ${data.total.unpriced} of them is not known.`}
+              {data.since} to {data.until} (UTC): <strong>{costText(data.total)}</strong> for {count(data.total.answers, "answer")}.
+              {data.total.unpriced > 0 && ` The cost of ${data.total.unpriced.toLocaleString()} of them is not known.`}
             </p>
             <DayChart report={data} />
-            <SumTable name="Chat" rows={data.by_chat.map((each) => [each.chat ?? each.unit, each])} />
-            <SumTable name="Day" rows={data.by_day.map((each) => [each.day, each])} />
-            <SumTable name="Model" rows={data.by_model.map((each) => [each.model, each])} />
+            <SumTable name="Chat" total={data.total} rows={data.by_chat.map((each) => [each.chat ?? each.unit, each, each.chat === null ? undefined : `/chats/${encodeURIComponent(each.chat)}`])} />
+            <SumTable name="Day" total={data.total} rows={data.by_day.map((each) => [each.day, each])} />
+            <SumTable name="Model" total={data.total} rows={data.by_model.map((each) => [each.model, each])} />
           </>
         )}
       </PanelState>
@@ -39,63 +42,104 @@ export default function CostPanel() {
   );
 }
 
+const count = (number: number, noun: string) => `${number.toLocaleString()} ${noun}${number === 1 ? "" : "s"}`;
+
 function costText(sum: CostSum): string {
   if (sum.cost_usd !== null) return `$${sum.cost_usd}`;
   return sum.unpriced < sum.answers ? `at least $${sum.known_usd}` : "unknown";
 }
 
-/** The known cost of each day as bars; the bar of a day with an unknown part is pale. */
+const [HEIGHT, WIDTH] = [40, 100];
+
+/** The known cost of each day as a bar; a day with an answer of unknown cost has a hatched one. */
 function DayChart({ report }: { report: CostReport }) {
   const most = Math.max(...report.by_day.map((each) => Number(each.known_usd)), 0);
-  const width = 100 / Math.max(report.by_day.length, 14);
+  const width = WIDTH / Math.max(report.by_day.length, 14);
+  const someUnknown = report.by_day.some((each) => each.cost_usd === null);
   return (
     <figure className="chart">
-      <svg viewBox="0 0 100 40" preserveAspectRatio="none" role="img" aria-label="Known cost of each day">
+      <p className="faint">{most > 0 ? `$${most} on the dearest day` : "No known cost"}</p>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label="Known cost of each day; the table below has the numbers">
+        <defs>
+          <pattern id="hatched" width="1.2" height="1.2" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+            <rect width="0.6" height="1.2" className="bar-unknown" />
+          </pattern>
+        </defs>
         {report.by_day.map((each, place) => {
-          const height = most > 0 ? (Number(each.known_usd) / most) * 38 : 0;
+          const height = most > 0 ? (Number(each.known_usd) / most) * (HEIGHT - 2) : 0;
+          const isUnknown = each.cost_usd === null;
+          const shown = isUnknown ? Math.max(height, 6) : Math.max(height, 1);
           return (
-            <rect key={each.day} x={place * width + width * 0.1} width={width * 0.8} y={40 - Math.max(height, 1)} height={Math.max(height, 1)} className={each.cost_usd === null ? "bar-unknown" : "bar-known"}>
+            <rect key={each.day} x={place * width + width * 0.1} width={width * 0.8} y={HEIGHT - shown} height={shown} className={isUnknown ? "" : "bar-known"} fill={isUnknown ? "url(#hatched)" : undefined}>
               <title>
                 {each.day}: {costText(each)}
+                {each.unpriced > 0 && `, ${count(each.unpriced, "answer")} of unknown cost`}
               </title>
             </rect>
           );
         })}
       </svg>
       <figcaption className="faint">
-        {report.by_day[0]?.day} to {report.by_day.at(-1)?.day}. A pale bar: a part of the cost is not known.
+        {report.by_day[0]?.day} to {report.by_day.at(-1)?.day}.{someUnknown && " Hatched: a part of the cost, or all of it, is not known."}
       </figcaption>
     </figure>
   );
 }
 
-function SumTable({ name, rows }: { name: string; rows: [string, CostSum][] }) {
+interface SumTableProps {
+  name: string;
+  total: CostSum;
+  rows: [string, CostSum, string?][];
+}
+
+/** Sums by their label. The share of the whole is behind the cost. */
+function SumTable({ name, total, rows }: SumTableProps) {
+  const [shown, setShown] = useState(SOME);
   return (
     <div className="scroll" tabIndex={0} role="group" aria-label={`Cost by ${name.toLowerCase()}`}>
       <table>
         <thead>
           <tr>
             <th scope="col">{name}</th>
-            <th scope="col">Answers</th>
-            <th scope="col">Tokens in</th>
-            <th scope="col">Tokens out</th>
-            <th scope="col">Cost</th>
+            <th scope="col" className="number">Answers</th>
+            <th scope="col" className="number">Tokens in</th>
+            <th scope="col" className="number">Tokens out</th>
+            <th scope="col" className="number">Cost</th>
           </tr>
         </thead>
         <tbody>
-          {rows.map(([label, sum]) => (
+          {rows.slice(0, shown).map(([label, sum, href]) => (
             <tr key={label}>
               <th scope="row">
-                <bdi className="wrap">{label}</bdi>
+                {href === undefined ? (
+                  <bdi className="wrap">{label}</bdi>
+                ) : (
+                  <Link href={href}>
+                    <bdi className="wrap">{label}</bdi>
+                  </Link>
+                )}
               </th>
-              <td>{sum.answers}</td>
-              <td>{sum.prompt_tokens.toLocaleString()}</td>
-              <td>{sum.completion_tokens.toLocaleString()}</td>
-              <td>{costText(sum)}</td>
+              <td className="number">{sum.answers.toLocaleString()}</td>
+              <td className="number">{sum.prompt_tokens.toLocaleString()}</td>
+              <td className="number">{sum.completion_tokens.toLocaleString()}</td>
+              <td className="number cost" style={{ backgroundSize: `${share(sum, total) * 100}% 100%` }}>
+                {costText(sum)}
+                {sum.unpriced > 0 && sum.unpriced < sum.answers && <span className="faint"> ({sum.unpriced.toLocaleString()} unknown)</span>}
+              </td>
             </tr>
           ))}
         </tbody>
       </table>
+      {rows.length > shown && (
+        <button type="button" onClick={() => setShown(shown + SOME)}>
+          More ({(rows.length - shown).toLocaleString()})
+        </button>
+      )}
     </div>
   );
+}
+
+function share(sum: CostSum, total: CostSum): number {
+  const whole = Number(total.known_usd);
+  return whole > 0 ? Number(sum.known_usd) / whole : 0;
 }

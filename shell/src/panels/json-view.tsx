@@ -65,6 +65,7 @@ export function BlobHead({ address, name }: { address: string; name?: string }) 
 /** The beginning of text, with the size of the whole. Bytes that are no text are named, not shown. */
 export function HeadView({ head, label }: { head: Head; label: string }) {
   const size = `${head.size.toLocaleString()} bytes`;
+  const shown = head.shown;
   if (!head.type.startsWith("text/")) {
     return (
       <p className="faint">
@@ -72,13 +73,12 @@ export function HeadView({ head, label }: { head: Head; label: string }) {
       </p>
     );
   }
-  const isCut = new TextEncoder().encode(head.text).length < head.size;
   return (
     <>
-      <pre dir="auto" tabIndex={0} role="group" aria-label={label}>
+      <pre className="head" dir="auto" tabIndex={0} role="group" aria-label={label}>
         <Verbatim text={head.text} />
       </pre>
-      {isCut ? <Cut shown={Math.min(HEAD_BYTES, head.size)} whole={head.size} of="bytes" /> : <p className="faint">{size}.</p>}
+      {shown < head.size ? <Cut shown={shown} whole={head.size} of="bytes" /> : <p className="faint">{size}.</p>}
     </>
   );
 }

@@ -1,11 +1,17 @@
-/** The manifest in force: definitions, grants, policies, and why a policy decides as it does. */
-import { type FormEvent, useState } from "react";
+/** The manifest in force: grants, policies, standing rules, definitions, and why a policy decides as it does. */
+import { useState } from "react";
 import { useLive } from "../live/use-live";
-import { ErrorNote } from "../parts/notes";
-import { defsGet, effectExplain, infoGet, manifestGet, policyExplain, sentence } from "../sdk";
+import { moveFocus } from "../parts/list-keys";
+import { defsGet, infoGet, manifestGet } from "../sdk";
+import { Explain } from "./explain";
 import { JsonView } from "./json-view";
 import { PanelState } from "./panel-state";
 import "./panels.css";
+
+/** So many definitions are shown at first. */
+const SOME = 50;
+
+type Node = Record<string, any>;
 
 const load = async () => {
   const [manifest, { definitions }, info] = await Promise.all([manifestGet(), defsGet(), infoGet()]);
@@ -13,8 +19,7 @@ const load = async () => {
 };
 
 export default function ManifestPanel() {
-  const live = useLive("manifest", load, (record) => record.kind === "manifest");
-  const [kind, setKind] = useState("");
+  const live = useLive("manifest", load, (record) => record.kind === "manifest_replaced");
   return (
     <main className="page wide">
       <h1>Manifest</h1>
@@ -25,23 +30,14 @@ export default function ManifestPanel() {
               In force: <code>{String(info.manifest)}</code>
             </p>
             <Explain />
-            <h2>Policies</h2>
-            <JsonView value={manifest.tool_policy} label="Tool policy" />
+            <h2>Tool policy</h2>
+            <ToolPolicy policy={manifest.tool_policy ?? {}} />
+            <h2>Grants</h2>
+            <Grants manifest={manifest} />
+            <h2>The world's policy</h2>
+            <WorldPolicy manifest={manifest} />
             <h2>Definitions</h2>
-            <label>
-              Kind{" "}
-              <select value={kind} onChange={(event) => setKind(event.target.value)}>
-                <option value="">all</option>
-                {[...new Set(definitions.map((each) => each.kind))].sort().map((each) => (
-                  <option key={each}>{each}</option>
-                ))}
-              </select>
-            </label>
-            {definitions
-              .filter((each) => kind === "" || each.kind === kind)
-              .map((each) => (
-                <Definition key={`${each.kind} ${each.name}`} {...each} manifest={manifest} />
-              ))}
+            <Definitions definitions={definitions} manifest={manifest} />
           </>
         )}
       </PanelState>
@@ -49,12 +45,135 @@ export default function ManifestPanel() {
   );
 }
 
-function Definition({ kind, name, hash, manifest }: { kind: string; name: string; hash: string; manifest: Record<string, any> }) {
+/** The lines of the tool policy by name. A line that is empty decides nothing, and is said to be so. */
+function ToolPolicy({ policy }: { policy: Node }) {
+  return (
+    <>
+      <dl className="facts">
+        {Object.entries(policy).map(([name, value]) => (
+          <div key={name} className="fact">
+            <dt>
+              <code>{name}</code>
+            </dt>
+            <dd className="wrap">{lineText(value)}</dd>
+          </div>
+        ))}
+      </dl>
+      <details>
+        <summary>Tool policy as JSON</summary>
+        <JsonView value={policy} label="Tool policy" />
+      </details>
+    </>
+  );
+}
+
+function lineText(value: unknown): string {
+  if (value === null || (Array.isArray(value) && value.length === 0)) return "none";
+  if (Array.isArray(value)) return value.map((each) => (typeof each === "string" ? each : JSON.stringify(each))).join(", ");
+  if (typeof value !== "object") return String(value);
+  return Object.entries(value!)
+    .map(([name, held]) => `${name}: ${lineText(held)}`)
+    .join("; ");
+}
+
+function Grants({ manifest }: { manifest: Node }) {
+  const grants: Node[] = manifest.root?.defaults?.cap_grants ?? [];
+  if (grants.length === 0) return <p className="faint">The manifest grants nothing.</p>;
+  return (
+    <div className="scroll" tabIndex={0} role="group" aria-label="Grants">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Grant</th>
+            <th scope="col">Capability</th>
+            <th scope="col">Parameters</th>
+          </tr>
+        </thead>
+        <tbody>
+          {grants.map((grant) => (
+            <tr key={grant.name}>
+              <th scope="row">{grant.name}</th>
+              <td>
+                <code className="wrap">{grant.cap}</code>
+              </td>
+              <td className="wrap">{Object.keys(grant.params ?? {}).length === 0 ? "none" : lineText(grant.params)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function WorldPolicy({ manifest }: { manifest: Node }) {
+  const name = manifest.root?.defaults?.policy;
+  const policy = ((manifest.definitions ?? []) as Node[]).find((each) => each.$kind === "defpolicy" && each.name === name);
+  if (policy === undefined) return <p className="faint">The world has no policy of its own.</p>;
+  return (
+    <details>
+      <summary>
+        <code>{name}</code>: {policy.rules.length} rules, of which the first that fits decides
+      </summary>
+      <ol className="terms">
+        {(policy.rules as Node[]).map((rule, place) => (
+          <li key={place} className="wrap">
+            <strong>{rule.decision}</strong>: {lineText(rule.when)}
+          </li>
+        ))}
+      </ol>
+    </details>
+  );
+}
+
+interface DefinitionsProps {
+  definitions: { kind: string; name: string; hash: string }[];
+  manifest: Node;
+}
+
+function Definitions({ definitions, manifest }: DefinitionsProps) {
+  const [kind, setKind] = useState("");
+  const [text, setText] = useState("");
+  const [count, setCount] = useState(SOME);
+  const found = definitions.filter((each) => (kind === "" || each.kind === kind) && each.name.toLowerCase().includes(text.toLowerCase()));
+  return (
+    <>
+      <div className="filters">
+        <label>
+          Find a definition <input type="search" value={text} onChange={(event) => setText(event.target.value)} />
+        </label>
+        <label>
+          Kind{" "}
+          <select value={kind} onChange={(event) => setKind(event.target.value)}>
+            <option value="">all</option>
+            {[...new Set(definitions.map((each) => each.kind))].sort().map((each) => (
+              <option key={each}>{each}</option>
+            ))}
+          </select>
+        </label>
+        <span className="faint" role="status">
+          {found.length.toLocaleString()} of {definitions.length.toLocaleString()}
+        </span>
+      </div>
+      <div className="column" onKeyDown={moveFocus}>
+        {found.slice(0, count).map((each) => (
+          <Definition key={`${each.kind} ${each.name}`} {...each} manifest={manifest} />
+        ))}
+      </div>
+      {found.length > count && (
+        <button type="button" onClick={() => setCount(count + SOME)}>
+          More definitions ({(found.length - count).toLocaleString()})
+        </button>
+      )}
+    </>
+  );
+}
+
+function Definition({ kind, name, hash, manifest }: DefinitionsProps["definitions"][number] & { manifest: Node }) {
   const [open, setOpen] = useState(false);
-  const all: Record<string, any>[] = [...(manifest.definitions ?? []), ...(manifest.system ?? [])];
+  const all: Node[] = [...(manifest.definitions ?? []), ...(manifest.system ?? [])];
   return (
     <details className="card" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>
+      <summary data-item>
         <code className="wrap">{name}</code> <span className="tag">{kind}</span>
       </summary>
       {open && (
@@ -64,47 +183,5 @@ function Definition({ kind, name, hash, manifest }: { kind: string; name: string
         </>
       )}
     </details>
-  );
-}
-
-function Explain() {
-  const [found, setFound] = useState<Record<string, any>>();
-  const [problem, setProblem] = useState("");
-  const ask = async (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const what = String(new FormData(event.currentTarget).get("what") ?? "").trim();
-    setProblem("");
-    setFound(undefined);
-    try {
-      setFound(what.includes(".") ? await effectExplain(what) : await policyExplain(what));
-    } catch (error) {
-      setProblem(sentence(error));
-    }
-  };
-  return (
-    <section className="card" aria-label="Explain a decision">
-      <form className="filters" onSubmit={ask}>
-        <label>
-          Tool, or kind of effect <input name="what" required placeholder="workspace__write, http.request" />
-        </label>
-        <button type="submit">Explain</button>
-      </form>
-      {problem !== "" && <ErrorNote message={problem} />}
-      {found?.tool !== undefined && (
-        <p>
-          <code>{found.tool}</code> ({found.effect}): <strong>{found.decision}</strong>; {found.why}
-          {!found.known && ", and there is no such tool here"}.
-        </p>
-      )}
-      {found?.decisions !== undefined && (
-        <ul>
-          {found.decisions.map((each: any, place: number) => (
-            <li key={place}>
-              {each.origin.kind} {each.origin.name ?? ""} {each.cap !== null && `under ${each.cap}`}: <strong>{each.decision}</strong>; {each.why}.
-            </li>
-          ))}
-        </ul>
-      )}
-    </section>
   );
 }

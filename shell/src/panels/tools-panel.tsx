@@ -1,16 +1,22 @@
-/** The tools of the world: effect, source, the decision on a call of this caller, and what a tool costs in tokens. */
+/** The tools of the world: effect, source, the decision on a call of this caller and why, uses, and tokens. */
 import { useState } from "react";
 import { useLive } from "../live/use-live";
-import { toolsAll } from "../sdk";
+import { moveFocus } from "../parts/list-keys";
+import { Link, navigate, useSearch } from "../router";
+import { toolsAll, type ToolView } from "../sdk";
+import { decisionState, decisionText } from "./explain";
 import { JsonView } from "./json-view";
-import { PanelState } from "./panel-state";
+import { Moment, PanelState } from "./panel-state";
 import "./panels.css";
 
-const DECISIONS: Record<string, string> = { allow: "allowed", require_approval: "a person decides", deny: "denied" };
+/** So many tools are shown at first. */
+const SOME = 100;
 
 export default function ToolsPanel() {
-  const live = useLive("tools", toolsAll, (record) => record.kind === "manifest");
+  const chosen = useSearch().get("tool");
+  const live = useLive("tools", toolsAll, (record) => record.kind === "manifest_replaced" || (record.kind === "intent" && record.body?.kind === "tool.call"));
   const [text, setText] = useState("");
+  const [count, setCount] = useState(SOME);
   return (
     <main className="page wide">
       <h1>Tools</h1>
@@ -18,28 +24,77 @@ export default function ToolsPanel() {
         Find <input type="search" value={text} onChange={(event) => setText(event.target.value)} />
       </label>
       <PanelState live={live} loading="Loading the tools" empty="This world has no tools." isEmpty={(data) => data.tools.length === 0}>
-        {(data) =>
-          data.tools
-            .filter((tool) => `${tool.id} ${tool.description}`.toLowerCase().includes(text.toLowerCase()))
-            .map((tool) => (
-              <details className="card" key={tool.id}>
-                <summary>
-                  <code>{tool.id}</code> <span className="tag effect">{tool.effect}</span> <span className="tag">{tool.source}</span>{" "}
-                  <span className={`state ${tool.decision === "allow" ? "done" : tool.decision === "deny" ? "failed" : "running"}`}>
-                    {DECISIONS[tool.decision] ?? tool.decision}
-                  </span>{" "}
-                  <span className="faint">about {tool.tokens} tokens</span>
-                </summary>
-                <p dir="auto">{tool.description}</p>
-                <p>
-                  For you: {DECISIONS[tool.decision] ?? tool.decision}; {tool.why}.
-                </p>
-                <p className="faint wrap">Spec {tool.spec_hash}</p>
-                <JsonView value={tool.input_schema} label={`Schema of ${tool.id}`} />
-              </details>
-            ))
-        }
+        {(data) => {
+          const found = data.tools.filter((tool) => `${tool.id} ${tool.description}`.toLowerCase().includes(text.toLowerCase()));
+          return (
+            <>
+              <p className="faint" role="status">
+                {found.length.toLocaleString()} of {data.tools.length.toLocaleString()} tools. Calls are counted among the newest{" "}
+                {(data.counted_records ?? 0).toLocaleString()} records.
+              </p>
+              <div className="column" onKeyDown={moveFocus}>
+                {found.slice(0, count).map((tool) => (
+                  <Tool key={tool.id} tool={tool} isOpen={tool.id === chosen} />
+                ))}
+              </div>
+              {found.length > count && (
+                <button type="button" onClick={() => setCount(count + SOME)}>
+                  More tools ({(found.length - count).toLocaleString()})
+                </button>
+              )}
+            </>
+          );
+        }}
       </PanelState>
     </main>
+  );
+}
+
+function Tool({ tool, isOpen }: { tool: ToolView; isOpen: boolean }) {
+  const calls = tool.calls ?? 0;
+  return (
+    <details className="card" open={isOpen}>
+      <summary
+        data-item
+        onClick={(event) => {
+          event.preventDefault();
+          navigate(isOpen ? "/tools" : `/tools?tool=${encodeURIComponent(tool.id)}`, { replace: true });
+        }}
+      >
+        <span className="tool-line">
+          <code className="wrap">{tool.id}</code> <span className="tag effect">{tool.effect}</span> <span className="tag">{tool.source}</span>{" "}
+          <span className={`state ${decisionState(tool.decision)}`}>{decisionText(tool.decision)}</span>{" "}
+          <span className="faint">
+            {calls === 0 ? "not called" : calls === 1 ? "1 call" : `${calls.toLocaleString()} calls`}, about {tool.tokens.toLocaleString()} tokens
+          </span>
+        </span>
+      </summary>
+      {isOpen && (
+        <>
+          <p dir="auto">{tool.description}</p>
+          <dl className="facts">
+            <dt>For you</dt>
+            <dd>
+              {decisionText(tool.decision)}; {tool.why}. <Link href={`/manifest?explain=${encodeURIComponent(tool.id)}`}>Explain</Link>
+            </dd>
+            <dt>Calls</dt>
+            <dd>
+              {calls.toLocaleString()}
+              {tool.last_called_ns != null && (
+                <>
+                  , the last one <Moment ns={tool.last_called_ns} />
+                </>
+              )}
+              . <Link href={`/journal?view=calls&text=${encodeURIComponent(`tool.call ${tool.id} `)}`}>Show them in the journal</Link>
+            </dd>
+            <dt>Specification</dt>
+            <dd className="wrap">
+              <code>{tool.spec_hash}</code>
+            </dd>
+          </dl>
+          <JsonView value={tool.input_schema} label={`Schema of ${tool.id}`} />
+        </>
+      )}
+    </details>
   );
 }

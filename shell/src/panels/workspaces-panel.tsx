@@ -1,13 +1,17 @@
 /** The files of workspaces at each version, and what changed between two. */
-import { diffLines } from "diff";
+import { useState } from "react";
 import { useLive } from "../live/use-live";
-import { Verbatim } from "../parts/verbatim";
-import { Link, useSearch } from "../router";
-import { workspaceDiff, workspaceFile, workspacesGet, workspaceTree, workspaceVersions } from "../sdk";
+import { moveFocus } from "../parts/list-keys";
+import { Link, navigate, useSearch } from "../router";
+import { type WorkspaceEntry, type WorkspaceVersion, workspaceDiff, workspacesGet, workspaceTree, workspaceVersions } from "../sdk";
+import { FileDiff, FileView } from "./file-views";
 import { Moment, PanelState } from "./panel-state";
 import "./panels.css";
 
-const LONGEST = 200_000;
+/** So many versions, and so many changed files, are shown at first. */
+const SOME = 50;
+
+type To = (values: Record<string, string | number>) => string;
 
 export default function WorkspacesPanel() {
   const search = useSearch();
@@ -17,24 +21,27 @@ export default function WorkspacesPanel() {
     <main className="page wide">
       <h1>Workspaces</h1>
       <PanelState live={live} loading="Loading the workspaces" empty="There is no workspace yet: tools make them when they write." isEmpty={(data) => data.workspaces.length === 0}>
-        {(data) => (
-          <>
-            <ul className="choices">
-              {data.workspaces.map((each) => (
-                <li key={each.workspace}>
-                  <Link href={`/workspaces?name=${encodeURIComponent(each.workspace)}`} aria-current={each.workspace === name ? "page" : undefined}>
-                    <bdi>{each.workspace}</bdi> @{each.version}
-                  </Link>
-                </li>
-              ))}
-            </ul>
-            {data.workspaces
-              .filter((each) => each.workspace === name)
-              .map((each) => (
-                <OneWorkspace key={each.workspace} name={each.workspace} newest={each.version} search={search} />
-              ))}
-          </>
-        )}
+        {(data) => {
+          const chosen = data.workspaces.find((each) => each.workspace === name) ?? (data.workspaces.length === 1 ? data.workspaces[0] : undefined);
+          return (
+            <>
+              <ul className="choices" onKeyDown={moveFocus}>
+                {data.workspaces.map((each) => (
+                  <li key={each.workspace}>
+                    <Link data-item href={`/workspaces?name=${encodeURIComponent(each.workspace)}`} aria-current={each === chosen ? "page" : undefined}>
+                      <bdi>{each.workspace}</bdi> @{each.version}
+                    </Link>
+                  </li>
+                ))}
+              </ul>
+              {chosen === undefined ? (
+                <p className="empty">Choose a workspace.</p>
+              ) : (
+                <OneWorkspace key={chosen.workspace} name={chosen.workspace} newest={chosen.version} search={search} />
+              )}
+            </>
+          );
+        }}
       </PanelState>
     </main>
   );
@@ -44,163 +51,177 @@ function OneWorkspace({ name, newest, search }: { name: string; newest: number; 
   const version = Number(search.get("version") ?? newest) || newest;
   const path = search.get("path");
   const old = Number(search.get("old") ?? 0);
-  const to = (values: Record<string, string | number>) =>
+  const to: To = (values) =>
     `/workspaces?${new URLSearchParams({ name, ...Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)])) })}`;
-  const live = useLive(
-    `${name} ${version} ${newest} ${old}`,
-    async () => ({
-      ...(await workspaceVersions(name)),
-      ...(await workspaceTree(name, version)),
-      changes: old > 0 ? (await workspaceDiff(name, old, version)).changes : null,
-    }),
-    () => false,
+  const versions = useLive(`${name} versions ${newest}`, () => workspaceVersions(name), () => false);
+  return (
+    <div className="workspace">
+      <section aria-label="Versions">
+        <h2>Versions</h2>
+        <PanelState live={versions} loading="Loading the versions" empty="This workspace has no versions." isEmpty={(data) => data.versions.length === 0}>
+          {(data) => (
+            <>
+              <Compare key={`${old} ${version}`} versions={data.versions} old={old > 0 ? old : Math.max(1, version - 1)} version={version} to={to} />
+              <VersionList versions={data.versions} version={version} to={to} />
+            </>
+          )}
+        </PanelState>
+      </section>
+      <section aria-label="Files">
+        {old > 0 ? (
+          <Changes name={name} old={old} version={version} to={to} />
+        ) : (
+          <>
+            <h2>Files @{version}</h2>
+            <Folder name={name} version={version} path="" chosen={path} to={to} />
+            {path !== null && <ChosenFile name={name} version={version} path={path} />}
+          </>
+        )}
+      </section>
+    </div>
+  );
+}
+
+interface CompareProps {
+  versions: WorkspaceVersion[];
+  old: number;
+  version: number;
+  to: To;
+}
+
+/** Any two versions, to be compared. */
+function Compare({ versions, old, version, to }: CompareProps) {
+  const [from, setFrom] = useState(old);
+  const [until, setUntil] = useState(version);
+  if (versions.length < 2) return null;
+  const last = versions.at(-1)!.version;
+  const field = (label: string, value: number, change: (to: number) => void) => (
+    <label>
+      {label} <input type="number" min={1} max={last} value={value} onChange={(event) => change(Number(event.target.value))} />
+    </label>
   );
   return (
-    <PanelState live={live} loading="Loading the files" empty="This workspace has no versions." isEmpty={(data) => data.versions.length === 0}>
-      {(data) => (
-        <div className="workspace">
-          <section aria-label="Versions">
-            <h2>Versions</h2>
-            <ul>
-              {[...data.versions].reverse().map((each) => (
-                <li key={each.version}>
-                  <Link href={to({ version: each.version })} aria-current={each.version === version ? "page" : undefined}>
-                    @{each.version}
-                  </Link>{" "}
-                  <bdi className="faint">{each.owner}</bdi> <Moment ns={each.created_ns} />{" "}
-                  {each.version > 1 && <Link href={to({ version: each.version, old: each.version - 1 })}>what changed</Link>}
-                </li>
-              ))}
-            </ul>
-          </section>
-          <section aria-label="Files">
-            <h2>{data.changes === null ? `Files @${version}` : `Changed from @${old} to @${version}`}</h2>
-            {data.changes === null ? (
-              <Folder name={name} version={version} entries={data.entries} to={to} />
-            ) : data.changes.length === 0 ? (
-              <p className="empty">Nothing changed.</p>
-            ) : (
-              data.changes.map((each) => <FileDiff key={each.path} name={name} old={each.old_hash === null ? 0 : old} version={each.new_hash === null ? 0 : version} path={each.path} />)
-            )}
-            {path !== null && <FileView name={name} version={version} path={path} />}
-          </section>
-        </div>
+    <form
+      className="compare"
+      onSubmit={(event) => {
+        event.preventDefault();
+        navigate(to({ version: until, old: from }));
+      }}
+    >
+      {field("From @", from, setFrom)} {field("to @", until, setUntil)} <button type="submit">Compare</button>
+    </form>
+  );
+}
+
+function VersionList({ versions, version, to }: { versions: WorkspaceVersion[]; version: number; to: To }) {
+  const [count, setCount] = useState(SOME);
+  const shown = versions.slice(-count).reverse();
+  return (
+    <>
+      <ul className="versions" onKeyDown={moveFocus}>
+        {shown.map((each) => (
+          <li key={each.version}>
+            <Link data-item href={to({ version: each.version })} aria-current={each.version === version ? "page" : undefined}>
+              @{each.version}
+            </Link>{" "}
+            {each.version > 1 && <Link href={to({ version: each.version, old: each.version - 1 })}>what changed</Link>}
+            <br />
+            <span className="faint">
+              <bdi>{each.owner}</bdi> <Moment ns={each.created_ns} />
+            </span>
+          </li>
+        ))}
+      </ul>
+      {versions.length > count && (
+        <button type="button" onClick={() => setCount(count + SOME)}>
+          Older versions ({(versions.length - count).toLocaleString()})
+        </button>
       )}
-    </PanelState>
+    </>
   );
 }
 
 interface FolderProps {
   name: string;
   version: number;
-  entries: { path: string; kind: "file" | "dir"; size: number }[];
-  to: (values: Record<string, string | number>) => string;
+  path: string;
+  chosen: string | null;
+  to: To;
 }
 
-function Folder({ name, version, entries, to }: FolderProps) {
-  if (entries.length === 0) return <p className="empty">Nothing is in here.</p>;
-  return (
-    <ul className="tree">
-      {entries.map((each) => (
-        <li key={each.path}>
-          {each.kind === "file" ? (
-            <>
-              <Link href={to({ version, path: each.path })}>
-                <bdi>{each.path}</bdi>
-              </Link>{" "}
-              <span className="faint">{each.size.toLocaleString()} bytes</span>
-            </>
-          ) : (
-            <details>
-              <summary>
-                <bdi>{each.path}/</bdi>
-              </summary>
-              <SubFolder name={name} version={version} path={each.path} to={to} />
-            </details>
-          )}
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-function SubFolder({ name, version, path, to }: { name: string; version: number; path: string; to: FolderProps["to"] }) {
+function Folder({ name, version, path, chosen, to }: FolderProps) {
   const live = useLive(`${name} ${version} ${path}`, () => workspaceTree(name, version, path), () => false);
   return (
     <PanelState live={live} loading="Loading the folder" empty="Nothing is in here." isEmpty={(data) => data.entries.length === 0}>
-      {(data) => <Folder name={name} version={version} entries={data.entries} to={to} />}
-    </PanelState>
-  );
-}
-
-function FileView({ name, version, path }: { name: string; version: number; path: string }) {
-  const live = useLive(`${name} ${version} ${path}`, () => workspaceFile(name, path, version), () => false);
-  return (
-    <PanelState live={live} loading="Loading the file" empty="The file is empty." isEmpty={(text) => text === ""}>
-      {(text) => (
-        <div className="json" tabIndex={0} role="group" aria-label={`File ${path}`}>
-          <pre dir="auto">
-            <Verbatim text={text.slice(0, LONGEST)} />
-          </pre>
-          {text.length > LONGEST && <p className="faint">Cut: the first {LONGEST.toLocaleString()} of {text.length.toLocaleString()} characters.</p>}
-        </div>
+      {(data) => (
+        <ul className="tree" onKeyDown={path === "" ? moveFocus : undefined}>
+          {data.entries.map((entry) => (
+            <Entry key={entry.path} entry={entry} name={name} version={version} chosen={chosen} to={to} />
+          ))}
+        </ul>
       )}
     </PanelState>
   );
 }
 
-/** A file at two versions, side by side. A version 0 has no such file. */
-function FileDiff({ name, old, version, path }: { name: string; old: number; version: number; path: string }) {
-  const read = (at: number) => (at === 0 ? "" : workspaceFile(name, path, at));
-  const live = useLive(`${name} ${old} ${version} ${path}`, async () => ({ before: await read(old), after: await read(version) }), () => false);
+function Entry({ entry, name, version, chosen, to }: Omit<FolderProps, "path"> & { entry: WorkspaceEntry }) {
+  const [open, setOpen] = useState(chosen?.startsWith(`${entry.path}/`) ?? false);
+  const label = entry.path.split("/").at(-1);
   return (
-    <section className="card" aria-label={`Changes of ${path}`}>
-      <h3>
-        <bdi>{path}</bdi> {old === 0 ? "(new)" : version === 0 ? "(removed)" : ""}
-      </h3>
-      <PanelState live={live} loading="Loading both versions" empty="Both are empty." isEmpty={(data) => data.before === data.after}>
-        {({ before, after }) => <SideBySide before={before.slice(0, LONGEST)} after={after.slice(0, LONGEST)} />}
-      </PanelState>
-    </section>
+    <li>
+      {entry.kind === "file" ? (
+        <>
+          <Link data-item href={to({ version, path: entry.path })} aria-current={entry.path === chosen ? "page" : undefined}>
+            <bdi>{label}</bdi>
+          </Link>{" "}
+          <span className="faint">{entry.size.toLocaleString()} bytes</span>
+        </>
+      ) : (
+        <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+          <summary data-item>
+            <bdi>{label}/</bdi>
+          </summary>
+          {open && <Folder name={name} version={version} path={entry.path} chosen={chosen} to={to} />}
+        </details>
+      )}
+    </li>
   );
 }
 
-function lines(text: string): string[] {
-  return text.replace(/\n$/, "").split("\n");
+function ChosenFile({ name, version, path }: { name: string; version: number; path: string }) {
+  const live = useLive(`${name} ${version} entry ${path}`, () => workspaceTree(name, version, path), () => false);
+  return (
+    <PanelState live={live} loading="Loading the file" empty="There is no such file." isEmpty={(data) => data.entries[0]?.kind !== "file"}>
+      {(data) => <FileView entry={data.entries[0]!} version={version} />}
+    </PanelState>
+  );
 }
 
-function SideBySide({ before, after }: { before: string; after: string }) {
-  const rows: [string | null, string | null, boolean][] = [];
-  const parts = diffLines(before, after);
-  for (let place = 0; place < parts.length; place++) {
-    const part = parts[place]!;
-    const next = parts[place + 1];
-    if (!part.added && !part.removed) rows.push(...lines(part.value).map((line): [string, string, boolean] => [line, line, false]));
-    else {
-      const gone = part.removed ? lines(part.value) : [];
-      const come = part.added ? lines(part.value) : part.removed && next?.added ? lines(next.value) : [];
-      if (part.removed && next?.added) place++;
-      for (let row = 0; row < Math.max(gone.length, come.length); row++) rows.push([gone[row] ?? null, come[row] ?? null, true]);
-    }
-  }
+function Changes({ name, old, version, to }: { name: string; old: number; version: number; to: To }) {
+  const [count, setCount] = useState(SOME);
+  const live = useLive(`${name} ${old} ${version} changes`, () => workspaceDiff(name, old, version), () => false);
   return (
-    <div className="scroll" tabIndex={0} role="group" aria-label="Both versions">
-      <table className="side-by-side">
-        <thead>
-          <tr>
-            <th scope="col">Before</th>
-            <th scope="col">After</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(([left, right, changed], place) => (
-            <tr key={place}>
-              <td className={changed && left !== null ? "removed" : ""}>{left !== null && <pre><span className="unseen">{changed ? "removed: " : ""}</span><Verbatim text={left} /></pre>}</td>
-              <td className={changed && right !== null ? "added" : ""}>{right !== null && <pre><span className="unseen">{changed ? "added: " : ""}</span><Verbatim text={right} /></pre>}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <>
+      <h2>
+        Changed from @{old} to @{version}
+      </h2>
+      <p>
+        <Link href={to({ version })}>All files @{version}</Link>
+      </p>
+      <PanelState live={live} loading="Loading the changes" empty="Nothing changed." isEmpty={(data) => data.changes.length === 0}>
+        {(data) => (
+          <>
+            {data.changes.slice(0, count).map((each) => (
+              <FileDiff key={each.path} change={each} />
+            ))}
+            {data.changes.length > count && (
+              <button type="button" onClick={() => setCount(count + SOME)}>
+                More files ({(data.changes.length - count).toLocaleString()})
+              </button>
+            )}
+          </>
+        )}
+      </PanelState>
+    </>
   );
 }

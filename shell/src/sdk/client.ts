@@ -57,6 +57,8 @@ export async function getText(path: string, query?: Query): Promise<string> {
 
 export interface Head {
   text: string;
+  /** The number of bytes that `text` is made of. */
+  shown: number;
   /** The size of the whole, in bytes. */
   size: number;
   /** The media type. */
@@ -67,7 +69,8 @@ export interface Head {
 export async function getHead(path: string, bytes: number): Promise<Head> {
   const response = await send("GET", path, undefined, { range: `bytes=0-${bytes - 1}` }, "no-store");
   const size = response.headers.get("content-range")?.split("/")[1] ?? response.headers.get("content-length");
-  return { text: await response.text(), size: Number(size ?? 0), type: response.headers.get("content-type") ?? "" };
+  const data = await response.arrayBuffer();
+  return { text: new TextDecoder().decode(data), shown: data.byteLength, size: Number(size ?? 0), type: response.headers.get("content-type") ?? "" };
 }
 
 export async function post<T>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> {

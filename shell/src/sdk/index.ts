@@ -99,7 +99,8 @@ export const journalSearch = (query: RowQuery) => get<FoundRows>("/api/journal/s
 export const journalHead = (prefix = "", limit = 10_000) => get<JournalHead>("/api/journal/head", { prefix, limit });
 export const traceGet = (query: TraceQuery) => get<{ trees: TraceTree[]; now_ns: number }>("/api/trace", { ...query });
 export const costGet = (days: number) => get<CostReport>("/api/cost", { days });
-export const toolsAll = () => get<{ tools: (ToolView & { why: string })[] }>("/api/tools", { all: true });
+export const toolsAll = () =>
+  get<{ tools: ToolView[]; counted_records: number | null }>("/api/tools", { all: true, uses: true });
 export const effectExplain = (effect: string) => get<EffectDecisions>("/api/policy/explain", { effect });
 export const workspacesGet = () => get<{ workspaces: { workspace: string; version: number }[] }>("/api/workspace");
 export const workspaceVersions = (name: string) =>
@@ -122,7 +123,7 @@ export const blobHead = async (ref: string, bytes: number): Promise<Head> => {
   try {
     return await getHead(blobPath(ref), bytes);
   } catch (error) {
-    if (error instanceof ApiError && error.status === 416) return { text: "", size: 0, type: "text/plain" };
+    if (error instanceof ApiError && error.status === 416) return { text: "", shown: 0, size: 0, type: "text/plain" };
     throw error;
   }
 };

@@ -157,6 +157,9 @@ export interface ToolView {
   tokens: number;
   spec_hash: string;
   input_schema: Record<string, unknown>;
+  why: string;
+  calls?: number | null;
+  last_called_ns?: number | null;
 }
 
 /** What an effect shows while it runs. */

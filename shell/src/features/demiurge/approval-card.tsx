@@ -20,9 +20,11 @@ interface CardProps {
   approval: Approval;
   /** The inbox says which chat a call is of; in the chat itself this is known. */
   showChat?: boolean;
+  /** Called once this person's decision is recorded. */
+  onDecided?: () => void;
 }
 
-export function ApprovalCard({ approval, showChat = false }: CardProps) {
+export function ApprovalCard({ approval, showChat = false, onDecided }: CardProps) {
   const { decisions, live } = useApprovals();
   const now = useNow();
   const decision = approval.id !== null ? decisions.get(approval.id) : undefined;
@@ -97,7 +99,7 @@ export function ApprovalCard({ approval, showChat = false }: CardProps) {
           Expired at <Moment ns={approval.expires_ns} />; the model was told.
         </p>
       ) : waits ? (
-        <DecisionForm approval={approval} wholeSeen={wholeSeen} card={card} />
+        <DecisionForm approval={approval} wholeSeen={wholeSeen} card={card} onDecided={onDecided} />
       ) : (
         <p className="outcome" role="status">
           This call does not wait any more.
@@ -134,18 +136,18 @@ function SpokenCountdown({ ms }: { ms: number }) {
   );
 }
 
-/** J and K go from card to card, O opens the raw arguments, A and R move the focus to a button; only Enter decides.
- * Nothing happens while somebody types. */
-export function useCardKeys(): void {
+/** J and K go to the next and the former call, O opens the raw arguments, A and R move the focus to a button; only Enter
+ * decides. Nothing happens while somebody types. */
+export function useCardKeys(onStep: (step: 1 | -1) => void): void {
+  const go = useRef(onStep);
+  go.current = onStep;
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
       if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, [contenteditable]")) return;
-      const cards = [...document.querySelectorAll<HTMLElement>("[data-approval]")];
       const current = document.activeElement?.closest<HTMLElement>("[data-approval]") ?? null;
-      const place = current === null ? -1 : cards.indexOf(current);
-      if (event.key === "j") cards[Math.min(place + 1, cards.length - 1)]?.focus();
-      else if (event.key === "k") cards[Math.max(place - 1, 0)]?.focus();
+      if (event.key === "j") go.current(1);
+      else if (event.key === "k") go.current(-1);
       else if (event.key === "o") current?.querySelector<HTMLElement>("summary")?.click();
       else if (event.key === "a" || event.key === "r") current?.querySelector<HTMLElement>(`[data-key=${event.key}]`)?.focus();
       else return;

@@ -13,12 +13,13 @@ interface FormProps {
   approval: Approval;
   wholeSeen: boolean;
   card: RefObject<HTMLElement | null>;
+  onDecided?: () => void;
 }
 
 type Step = "decide" | "edit" | "allow";
 type Sending = "approve" | "reject" | "edit" | "allow";
 
-export function DecisionForm({ approval, wholeSeen, card }: FormProps) {
+export function DecisionForm({ approval, wholeSeen, card, onDecided }: FormProps) {
   const session = useSession();
   const { live, addDecisions, addDecision } = useApprovals();
   const [reason, setReason] = useState("");
@@ -42,6 +43,7 @@ export function DecisionForm({ approval, wholeSeen, card }: FormProps) {
     try {
       await send(approval.id);
       focusNextCard(card.current);
+      onDecided?.();
     } catch (error) {
       const first = decisionInError(error);
       if (first !== null) addDecision(approval.id, first);

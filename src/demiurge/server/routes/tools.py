@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from demiurge.bootstrap.tool_uses import count_uses
 from demiurge.bootstrap.tool_view import tool_views
 from demiurge.errors import NotFound
 from demiurge.server.callers import CurrentWorld
@@ -35,6 +38,8 @@ class ToolView(BaseModel):
     tokens: int
     spec_hash: str
     input_schema: dict[str, Any]
+    calls: int | None = Field(None, description="With `uses`: the calls among the newest records.")
+    last_called_ns: int | None = None
 
 
 class Catalog(BaseModel):
@@ -42,10 +47,18 @@ class Catalog(BaseModel):
 
     tools: list[ToolView]
     tools_ref: str | None = Field(description="None for a caller that may not send messages.")
+    counted_records: int | None = Field(
+        None, description="With `uses`: the newest records, in which calls were counted."
+    )
 
 
 @router.get("", responses=responses(401, 403, 404, 422, 503))
-async def catalog(world: CurrentWorld, chosen: Chosen = None, everything: Everything = False) -> Catalog:
+async def catalog(
+    world: CurrentWorld,
+    chosen: Chosen = None,
+    everything: Everything = False,
+    uses: Annotated[bool, Query(description="Count the calls of each tool among the newest records.")] = False,
+) -> Catalog:
     """Lists the tools that a model may see: all of them, or those that are named. With `all` every tool of the world is
     listed, and `tools_ref` is still of those that a model may see."""
     offered = {spec["name"] for spec in (await world.info())["catalog"]}
@@ -57,7 +70,13 @@ async def catalog(world: CurrentWorld, chosen: Chosen = None, everything: Everyt
     may_send = world.caller.has("agent")
     ref = await world.tools_ref(*names) if may_send and names else None
     listed = sorted(views) if everything and not chosen else names
-    return Catalog(tools=[ToolView(**views[name]) for name in listed], tools_ref=ref)
+    if not uses:
+        return Catalog(tools=[ToolView(**views[name]) for name in listed], tools_ref=ref, counted_records=None)
+    async with aclosing(world.backend.read.appends()) as appends:
+        length = (await anext(appends))["length"]
+    found = await asyncio.to_thread(count_uses, world.backend, length)
+    tools = [ToolView(**views[name], **found.calls.get(name, {"calls": 0})) for name in listed]
+    return Catalog(tools=tools, tools_ref=ref, counted_records=found.looked_at)
 
 
 @router.get("/{tool_id}", responses=responses(401, 403, 404, 422, 503))

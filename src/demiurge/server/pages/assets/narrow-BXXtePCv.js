@@ -1,0 +1,1 @@
+import{i as e}from"./rolldown-runtime-vfrPO-fZ.js";import{t}from"./react-G4Y-jimK.js";var n=e(t(),1),r=window.matchMedia(`(max-width: 640px)`);function i(e){return r.addEventListener(`change`,e),()=>r.removeEventListener(`change`,e)}function a(){return(0,n.useSyncExternalStore)(i,()=>r.matches)}export{a as t};
