@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sqlite3
 import subprocess
@@ -21,10 +22,13 @@ from demiurge.errors import Conflict, InvalidValue, NotFound, UsageError
 from demiurge.tools.policy_rule import ToolPolicyRule
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
+from demiurge.world.history.backtest import backtest
+from demiurge.world.history.trace import lineage, trace
 
 ROOT = Path(__file__).parents[2]
 ASK = "core__ask_user"
 WHERE = {"question": "Where to?", "choices": ["Rome", "Oslo"]}
+CANARY = "canary-9e41"
 ANNA, BEN = Caller("anna", "", ("approver",)), Caller("ben", "", ("approver",))
 
 
@@ -284,6 +288,55 @@ async def test_a_question_waits_on_when_a_loss_is_accepted(provider: Provider, f
         await world.settle()
         assert told(provider).endswith('{"answer":"Rome","choice":0}')
         await whole(world)
+
+
+async def test_an_answer_can_be_erased_with_the_message_that_told_it_to_the_model(
+    provider: Provider, folder: Path
+) -> None:
+    async with opened(folder, provider.url) as world:
+        await world.answer(await asked(world, provider), "My number is 0123456789.")
+        await world.settle()
+        [decision] = records(world, "approval")
+        erased = await world.erase(decision.body["answer_ref"], "It is private.")
+        [told_model] = erased.quotes
+        assert (await world.erase(told_model.name, "It is private.")).done
+        assert world.journal.verify().ok
+        with pytest.raises(NotFound):
+            world.blobs.get(Ref(decision.body["answer_ref"]))
+    assert not any(b"0123456789" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+async def test_question_and_answer_are_in_no_log_no_event_and_no_public_record(
+    provider: Provider, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    shown: list[Any] = []
+    async with opened(folder, provider.url, emit=shown.append) as world:
+        waiting = await asked(world, provider, {"question": f"Is it {CANARY}?", "choices": [f"{CANARY}-a", "b"]})
+        await world.answer(waiting, f"{CANARY}-a")
+        await world.settle()
+        assert CANARY in told(provider)
+        assert {type(event).__name__ for event in shown} >= {"ToolCallStart", "ToolCallResult"}
+        viewer = world.acting_as(Caller("vera", "", ("viewer",)))
+        public = [viewer.journal.views(), await viewer.chat("trip").messages(), await viewer.chat("trip").reply()]
+        said = [list(public[0]), *public[1:]]
+        assert CANARY not in repr((shown, said))
+        with pytest.raises(UsageError):
+            await viewer.approvals()
+    assert CANARY not in caplog.text
+
+
+async def test_the_trace_and_the_backtest_of_a_question_say_who_answered_and_that_no_rule_asked(
+    provider: Provider, folder: Path
+) -> None:
+    async with opened(folder, provider.url) as world:
+        await world.acting_as(ANNA).answer(await asked(world, provider), "Oslo")
+        await world.settle()
+        found = list(world.journal.read("demiurge/Demiurge@1/trip"))
+        lines = trace(lineage(found, (found[0].unit, 3)))
+        assert any(line.says == "answer by anna" for line in lines)
+        tested = backtest(found, lambda ref: world.blobs.get(Ref(ref)), ToolPolicy((ASK,)))
+        assert (tested.calls, tested.changes) == (1, [])
 
 
 async def test_cancelling_the_turn_ends_the_question(provider: Provider, folder: Path) -> None:

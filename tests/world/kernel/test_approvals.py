@@ -13,9 +13,12 @@ from tests.world.small_world import SECOND, A, Kernel
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy
 from demiurge.values import cbor
+from demiurge.values.refs import ref_of
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record
 from demiurge.world.state import OpenIntent
+
+ANSWER = ref_of(b'{"answer":"Rome","choice":0}')
 
 
 def room_with_waiting_call(manifest: Manifest | None = None) -> tuple[Units, OpenIntent]:
@@ -127,6 +130,36 @@ def test_a_rejected_call_of_a_kind_that_the_manifest_no_longer_has_is_closed_at_
     decide_call(world.a, intent, "reject", "Not today.")
     assert world.log == ["approval_rejected:Not today."]
     assert world.a.intents == []
+
+
+@pytest.mark.parametrize("verdict", ["approve", "answer"])
+@pytest.mark.parametrize("is_question", [False, True])
+def test_only_an_answer_lets_a_question_go_on_and_only_an_approval_another_call(
+    verdict: str, *, is_question: bool
+) -> None:
+    world, intent = room_with_waiting_call()
+    if is_question:
+        intent = replace(intent, approval={**(intent.approval or {}), "expires_ns": None})
+        world.a.state.intents[intent.id] = intent
+    body = {"intent": intent.id, "verdict": verdict, "reason": "", "by": "anna", "answer_ref": ANSWER}
+    recorded = world.a.take("approval", body)
+    if is_question is (verdict == "answer"):
+        assert [record.kind for record in recorded] == ["approval"]
+        [answered] = world.a.intents
+        assert answered.answer_ref == (ANSWER if is_question else None)
+        assert not answered.awaits_approval
+    else:
+        assert recorded == []
+        assert world.a.intents == [intent]
+
+
+def test_a_question_waits_for_ever() -> None:
+    world, intent = room_with_waiting_call()
+    intent = replace(intent, approval={**(intent.approval or {}), "expires_ns": None})
+    world.a.state.intents[intent.id] = intent
+    world.a.now_ns += 1000 * 24 * 3600 * SECOND
+    world.a.take("approval", {"intent": intent.id, "verdict": "answer", "reason": "", "by": "b", "answer_ref": ANSWER})
+    assert world.a.intents[0].answer_ref == ANSWER
 
 
 def test_a_refused_call_is_open_until_its_adapter_has_answered() -> None:
