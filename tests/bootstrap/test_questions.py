@@ -318,8 +318,8 @@ async def test_question_and_answer_are_in_no_log_no_event_and_no_public_record(
         assert CANARY in told(provider)
         assert {type(event).__name__ for event in shown} >= {"ToolCallStart", "ToolCallResult"}
         viewer = world.acting_as(Caller("vera", "", ("viewer",)))
-        public = [viewer.journal.views(), await viewer.chat("trip").messages(), await viewer.chat("trip").reply()]
-        said = [list(public[0]), *public[1:]]
+        chat = viewer.chat("trip")
+        said = (list(viewer.journal.views()), await chat.messages(), await chat.reply())
         assert CANARY not in repr((shown, said))
         with pytest.raises(UsageError):
             await viewer.approvals()
