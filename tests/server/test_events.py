@@ -74,3 +74,80 @@ async def test_bodies_that_are_no_strict_json_are_refused(served: Served) -> Non
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_schema")
     wrong = await user.post("/api/events", json={"schema": CHAT, "value": {"$tag": "ChatCreated", "$value": {}}})
     assert wrong.status_code == 422
+
+
+async def said(served: Served, request_id: int, **more: object) -> dict[str, object]:
+    """Sends a message to the chat c1 as an event; returns the place of the event."""
+    user = await served.client()
+    stored = await user.post("/api/blob", content=b'{"role":"user","content":[{"type":"text","text":"x"}]}')
+    value = {"chat_id": "c1", "request_id": request_id, "text": "", "message_ref": stored.json()["hash"]}
+    settings = {"model": "m", "provider": "openai-responses", "max_tokens": 9, **more}
+    body = {"schema": CHAT, "value": {"$tag": "UserMessage", "$value": {**value, **settings}}}
+    sent = await user.post("/api/events", json=body)
+    assert sent.status_code == 202, sent.text
+    return dict(sent.json())
+
+
+async def outcome(served: Served, where: dict[str, object], separator: str = "/") -> tuple[str, str | None]:
+    user = await served.client()
+    unit = str(where["unit"]).replace("/", separator)
+    found = (await user.get(f"/api/events/{unit}/{where['seq']}")).json()
+    return found["state"], found["code"]
+
+
+async def test_what_became_of_a_message_to_a_chat_that_is_busy_or_past_it_is_said(served: Served) -> None:
+    user, call = await served.client(), served.provider.call("order_part", {"part": "bolt", "card": "x"})
+    served.provider.say(served.provider.answer(call), served.provider.answer(served.provider.text("Ordered.")))
+    await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
+    busy = await said(served, 2)
+    assert await outcome(served, busy) == ("failed", "chat_busy")
+    assert await outcome(served, {**busy, "seq": 0}, "%2F") == ("done", None)
+    [asked] = (await user.get("/api/approvals")).json()["approvals"]
+    await user.post(f"/api/approvals/{asked['id']}", json={"decision": "approve"})
+    await served.world.settle()
+    stale = await said(served, 1)
+    assert await outcome(served, stale) == ("failed", "request_stale")
+    assert busy["unit"] == stale["unit"]
+    assert busy["seq"] != stale["seq"]
+
+
+async def test_equal_events_have_one_hash_and_places_of_their_own(served: Served) -> None:
+    user = await served.client()
+    body = {
+        "schema": CHAT,
+        "value": {"$tag": "ChatCreated", "$value": {"chat_id": "c", "title": "T", "created_at_ms": 1}},
+    }
+    first, second = [(await user.post("/api/events", json=body)).json() for _ in range(2)]
+    assert first["event_hash"] == second["event_hash"]
+    assert (first["unit"], first["seq"]) != (second["unit"], second["seq"])
+
+
+async def test_a_message_names_a_toolset_of_chosen_tools(served: Served) -> None:
+    user = await served.client()
+    chosen = (await user.get("/api/tools", params={"tool": ["core__get_current_time", "order_part"]})).json()
+    assert [tool["id"] for tool in chosen["tools"]] == ["core__get_current_time", "order_part"]
+    await user.post("/api/chats", json={"chat_id": "c1"})
+    served.provider.say(served.provider.answer(served.provider.text("Fine.")))
+    where = await said(served, 1, tools_ref=chosen["tools_ref"])
+    await served.world.settle()
+    assert await outcome(served, where) == ("done", None)
+    assert [tool["name"] for tool in served.provider.seen[-1]["tools"]] == ["core__get_current_time", "order_part"]
+    assert (await user.get("/api/tools", params={"tool": "no_such"})).status_code == 404
+
+
+async def test_a_reader_that_polls_sees_every_record_once(served: Served) -> None:
+    user = await served.client()
+    seen: list[int] = []
+    start = 0
+    for name in ("a", "b", "c", None):
+        page = (await user.get("/api/journal", params={"from": start, "limit": 2})).json()
+        while page["records"]:
+            seen += [record["position"] for record in page["records"]]
+            start = seen[-1] + 1
+            assert page["next"] in (start, None)
+            page = (await user.get("/api/journal", params={"from": start, "limit": 2})).json()
+        if name is not None:
+            await user.post("/api/chats", json={"chat_id": name})
+    whole = (await user.get("/api/journal?limit=1000")).json()["records"]
+    assert seen == [record["position"] for record in whole]
+    assert len(seen) > 9
