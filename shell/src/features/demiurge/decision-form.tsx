@@ -65,7 +65,7 @@ export function DecisionForm({ approval, wholeSeen, card, onDecided }: FormProps
 
   return (
     <div className="decision">
-      <label htmlFor={field}>Reason (the model is told the reason of a rejection)</label>
+      <label htmlFor={field}>Reason (of a rejection, the model and every viewer read it)</label>
       <textarea id={field} dir="auto" rows={2} maxLength={2000} value={reason} onChange={(e) => setReason(e.target.value)} />
       {problem !== "" && <ErrorNote message={problem} />}
       {step === "edit" && approval.arguments_json !== null && (
