@@ -95,7 +95,7 @@ async def outcome(served: Served, where: dict[str, object], separator: str = "/"
     return found["state"], found["code"]
 
 
-async def test_what_became_of_a_message_to_a_chat_that_is_busy_or_past_it_is_said(served: Served) -> None:
+async def test_an_outcome_says_that_the_chat_was_busy_or_the_request_stale(served: Served) -> None:
     user, call = await served.client(), served.provider.call("order_part", {"part": "bolt", "card": "x"})
     served.provider.say(served.provider.answer(call), served.provider.answer(served.provider.text("Ordered.")))
     await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
