@@ -24,11 +24,18 @@ from demiurge.bootstrap.secrets import open_vault
 from demiurge.errors import Damaged, InvalidValue, NotFound, Unavailable, UsageError
 from demiurge.faults import Fault, armed
 from demiurge.values.caller import Caller
+from demiurge.world import webhooks
 from demiurge.world.unit import Unit
 
 ROOT = Path(__file__).parents[2]
 SECRET_PATH = "/canary-path-0123456789"
 SECRET_WORD = "canary-argument-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _no_second_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second attempt of a notice comes after no test waits for it, however slow the machine is."""
+    monkeypatch.setattr(webhooks, "FIRST_S", webhooks.LONGEST_S)
 
 
 async def said_of(world: World, kind: str) -> list[Any]:

@@ -121,10 +121,6 @@ def after(failures: int, last: Answer = CONFIRMED, *, failure: Answer = BROKEN) 
     return say
 
 
-async def hang(_asked: SeenRequest, _writer: asyncio.StreamWriter) -> None:
-    await asyncio.get_running_loop().create_future()
-
-
 async def drop(_asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
     writer.close()
 
@@ -169,7 +165,6 @@ async def test_a_notice_is_retried_with_growing_waits_until_it_is_confirmed(stor
     [
         (http_response(301, location="/there"), "not_confirmed"),
         (http_response(404), "not_confirmed"),
-        (hang, "timeout"),
         (drop, "connection_broken"),
         (b"nonsense\r\n\r\n", "connection_broken"),
     ],
@@ -178,7 +173,7 @@ async def test_an_answer_that_is_no_2xx_is_tried_again(
     memory: MemoryStore, tmp_path: Path, lie: Answer, code: str
 ) -> None:
     answers = {"/h": after(1, failure=lie), "/there": http_response(204)}
-    async with serving_site(answers) as there, hooks(memory, tmp_path, timeout_s=0.3) as made:
+    async with serving_site(answers) as there, hooks(memory, tmp_path) as made:
         await made.add(f"http://127.0.0.1:{there.port}/h")
         await made.notify()
         assert made.cell["problem"]["code"] == code
@@ -186,6 +181,26 @@ async def test_an_answer_that_is_no_2xx_is_tried_again(
         await made.time.pass_by(HOUR, made.host)
         assert [asked.target for asked in there.asked] == ["/h", "/h"], "redirects are not followed"
         assert made.cell["delivered"] == 1
+
+
+async def test_a_receiver_that_does_not_answer_in_time_is_tried_again(memory: MemoryStore, tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    async def hang(_asked: SeenRequest, _writer: asyncio.StreamWriter) -> None:
+        await ended.wait()
+
+    async with serving_site({"/h": hang}) as there:
+        async with hooks(memory, tmp_path, timeout_s=0.2) as made:
+            await made.add(f"http://127.0.0.1:{there.port}/h")
+            await made.notify()
+            assert made.cell["problem"]["code"] == "timeout"
+        there.answers["/h"] = CONFIRMED
+        async with hooks(memory, tmp_path, time=Time(made.time.clock.now_ns() + HOUR)) as again:
+            await again.host.settle()
+            assert again.cell["delivered"] == 1
+        assert len({asked.headers["webhook-id"] for asked in there.asked}) == 1
+        ended.set()
+        await asyncio.sleep(0)
 
 
 async def test_the_body_of_an_answer_is_not_read(memory: MemoryStore, tmp_path: Path) -> None:
