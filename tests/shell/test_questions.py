@@ -118,6 +118,21 @@ async def test_the_keyboard_alone_answers_and_only_on_a_button(screen: Screen) -
     assert [each["verdict"] for each in await approval_records(screen.served)] == ["answer"]
 
 
+async def test_the_keyboard_alone_answers_a_question_without_choices(screen: Screen) -> None:
+    await asked(screen.served, choices=None)
+    page = await screen.page("/approvals")
+    await expect(card_of(page).get_by_label("Your answer")).to_be_visible()
+    await page.keyboard.press("j")
+    await page.keyboard.press("a")
+    await expect(card_of(page).get_by_label("Your answer")).to_be_focused()
+    await page.keyboard.type("ajar")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Tab")
+    assert await approval_records(screen.served) == []
+    await page.keyboard.press("Enter")
+    await expect(card_of(page).locator(".outcome q")).to_have_text("ajar")
+
+
 async def test_a_double_click_is_one_answer_and_another_card_stays_open(screen: Screen) -> None:
     await asked(screen.served)
     await asked(screen.served, "c2", question="Who comes along?", choices=None)

@@ -3,7 +3,7 @@
 import type { ToolCallMessagePartProps } from "@assistant-ui/react";
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
-import { Duration } from "../../parts/time";
+import { Duration, durationText } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
 import { Link } from "../../router";
 import { answerPost, ApiError, type Approval, approvalPost, type Asked, blobText, journalGet, sentence } from "../../sdk";
@@ -56,7 +56,7 @@ export function QuestionCard({ approval, showChat = false }: CardProps) {
       )}
       {approval.asked_ns !== null && decision === undefined && waits && (
         <p className="faint">
-          It waits since <Duration ms={now - approval.asked_ns / 1e6} />, and does not expire.
+          It has waited for <Duration ms={now - approval.asked_ns / 1e6} />, and does not expire.
         </p>
       )}
       {decision !== undefined ? (
@@ -149,6 +149,7 @@ function AnswerForm({ approval, asked }: { approval: Approval; asked: Asked }) {
       </label>
       <textarea
         id={field}
+        data-key={choices.length === 0 ? "a" : undefined}
         dir="auto"
         rows={2}
         maxLength={takesWords ? MAX_ANSWER : MAX_REASON}
@@ -163,7 +164,6 @@ function AnswerForm({ approval, asked }: { approval: Approval; asked: Asked }) {
         {takesWords && (
           <button
             type="button"
-            data-key={choices.length === 0 ? "a" : undefined}
             className="primary"
             disabled={sending !== undefined || text.trim() === ""}
             onClick={() => answer(text)}
@@ -190,6 +190,7 @@ function Answered({ decision, now }: AnsweredProps) {
   const [problem, setProblem] = useState("");
   const [attempt, setAttempt] = useState(0);
   const isAnswer = verdict === "answer";
+  const past = now - decision.time_ns / 1e6;
 
   useEffect(() => {
     if (answer === undefined) return;
@@ -209,7 +210,7 @@ function Answered({ decision, now }: AnsweredProps) {
     <>
       <p className={`outcome ${isAnswer ? "approve" : "reject"}`} role="status">
         {isAnswer ? "Answered" : "Declined"} by {by === actor ? "you" : <bdi>{by}</bdi>},{" "}
-        <Duration ms={now - decision.time_ns / 1e6} /> ago
+        {past < 1000 ? "just now" : `${durationText(past)} ago`}
         {shown === null && <span className="faint"> (your role does not see the {isAnswer ? "answer" : "reason"})</span>}
         {shown != null && shown !== "" && (
           <>
