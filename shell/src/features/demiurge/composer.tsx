@@ -4,7 +4,13 @@ import { ErrorNote } from "../../parts/notes";
 import { ACCEPT, asNew, type AttachedFile, attachedFile, MAX_FILES, sizeText, stored } from "./attachments";
 import { useChat } from "./chat-context";
 
-export function Composer({ dropZone }: { dropZone: RefObject<HTMLElement | null> }) {
+interface ComposerProps {
+  dropZone: RefObject<HTMLElement | null>;
+  /** Called when a message goes out: what comes next is to be seen. */
+  onSent: () => void;
+}
+
+export function Composer({ dropZone, onSent }: ComposerProps) {
   const { turn, approvals, problem, send, cancel } = useChat();
   const [text, setText] = useState("");
   const [sending, setSending] = useState(false);
@@ -21,6 +27,7 @@ export function Composer({ dropZone }: { dropZone: RefObject<HTMLElement | null>
     event?.preventDefault();
     if (isOpen || sending || isStoring || isBad || isEmpty) return;
     setSending(true);
+    onSent();
     if (await send(text, asNew(files.list))) {
       setText("");
       files.clear();

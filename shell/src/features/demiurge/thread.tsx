@@ -1,12 +1,13 @@
 /** The thread of a chat: its messages, cards of calls, how each turn ended, and the composer. */
 import { MessagePrimitive, ThreadPrimitive, useAuiState, useMessagePartText } from "@assistant-ui/react";
-import { lazy, type RefObject, Suspense, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
 import { type Attachment, blobPath, type ChatMessage, type NewAttachment, sentence, type Turn, turnGet } from "../../sdk";
 import { maySend, useSession } from "../../session";
 import { useChat } from "./chat-context";
 import { Composer } from "./composer";
 import { ASK_USER } from "./question-card";
+import { useFollow } from "./follow";
 import { TOOL_CARDS, ToolFallback } from "./tool-cards";
 
 const Markdown = lazy(() => import("./markdown"));
@@ -16,67 +17,51 @@ export function Thread() {
   const session = useSession();
   const root = useRef<HTMLDivElement>(null);
   const viewport = useRef<HTMLDivElement>(null);
-  useKeptPlace(viewport, shown.start);
+  const content = useRef<HTMLDivElement>(null);
+  const { isAtEnd, goToEnd } = useFollow(viewport, content, useAuiState(({ thread }) => thread.messages[0]?.id));
   const isNewest = shown.end === turns;
-  const toNewest = () => {
-    shown.newest();
-    requestAnimationFrame(() => viewport.current?.scrollTo(0, viewport.current.scrollHeight));
-  };
 
   return (
     <ThreadPrimitive.Root className="thread" ref={root}>
-      <ThreadPrimitive.Viewport className="viewport" ref={viewport} tabIndex={0} role="log" aria-live="off" aria-label="Messages">
-        <ThreadPrimitive.Empty>
-          <p className="empty">Nothing was said here yet.</p>
-        </ThreadPrimitive.Empty>
-        {shown.start > 0 && (
-          <button type="button" className="more" onClick={shown.earlier}>
-            Show earlier messages ({shown.start} {shown.start === 1 ? "turn" : "turns"} before)
-          </button>
-        )}
-        <ThreadPrimitive.Messages components={{ UserMessage, AssistantMessage }} />
-        {!isNewest && (
-          <button type="button" className="more" onClick={shown.later}>
-            Show later messages ({turns - shown.end} {turns - shown.end === 1 ? "turn" : "turns"} after)
-          </button>
-        )}
-        <div className="viewport-end" />
-      </ThreadPrimitive.Viewport>
-      {isNewest ? (
-        <ThreadPrimitive.ScrollToBottom className="to-end">To the newest</ThreadPrimitive.ScrollToBottom>
-      ) : (
-        <button type="button" className="to-end" onClick={toNewest}>
+      <div className="viewport" ref={viewport} tabIndex={0} role="log" aria-live="off" aria-label="Messages">
+        <div className="messages" ref={content}>
+          <ThreadPrimitive.Empty>
+            <p className="empty">Nothing was said here yet.</p>
+          </ThreadPrimitive.Empty>
+          {shown.start > 0 && (
+            <button type="button" className="more" onClick={shown.earlier}>
+              Show earlier messages ({shown.start} {shown.start === 1 ? "turn" : "turns"} before)
+            </button>
+          )}
+          <ThreadPrimitive.Messages components={{ UserMessage, AssistantMessage }} />
+          {!isNewest && (
+            <button type="button" className="more" onClick={shown.later}>
+              Show later messages ({turns - shown.end} {turns - shown.end === 1 ? "turn" : "turns"} after)
+            </button>
+          )}
+          <div className="viewport-end" />
+        </div>
+      </div>
+      {!(isAtEnd && isNewest) && (
+        <button
+          type="button"
+          className="to-end"
+          onClick={() => {
+            shown.newest();
+            goToEnd();
+          }}
+        >
           To the newest
         </button>
       )}
       <TurnStatus />
       {maySend(session) ? (
-        <Composer dropZone={root} />
+        <Composer dropZone={root} onSent={goToEnd} />
       ) : (
         <p className="faint read-only">Your role reads this chat, and does not write in it.</p>
       )}
     </ThreadPrimitive.Root>
   );
-}
-
-/** Keeps the message in view where it is when messages before it come or go. */
-function useKeptPlace(viewport: RefObject<HTMLDivElement | null>, start: number): void {
-  const kept = useRef<{ id: string; top: number }>(undefined);
-  useEffect(() => {
-    const box = viewport.current;
-    if (box === null) return;
-    const note = () => {
-      const top = box.getBoundingClientRect().top;
-      const found = [...box.querySelectorAll(".message")].find((each) => each.getBoundingClientRect().bottom > top);
-      kept.current = found === undefined ? undefined : { id: found.id, top: found.getBoundingClientRect().top };
-    };
-    box.addEventListener("scroll", note, { passive: true });
-    return () => box.removeEventListener("scroll", note);
-  }, [viewport]);
-  useLayoutEffect(() => {
-    const found = kept.current && document.getElementById(kept.current.id);
-    if (found && viewport.current) viewport.current.scrollTop += found.getBoundingClientRect().top - kept.current!.top;
-  }, [viewport, start]);
 }
 
 function PlainText() {
@@ -103,7 +88,7 @@ function UserMessage() {
   return (
     <MessagePrimitive.Root className="message user" id={`said-${user?.request_id}`}>
       <span className="unseen">You: </span>
-      {user?.text !== "" && <MessagePrimitive.Parts components={{ Text: PlainText }} />}
+      {(user?.erased !== undefined || user?.text !== "") && <MessagePrimitive.Parts components={{ Text: PlainText }} />}
       {user?.attachments?.map((each, place) => (
         <Attached key={place} {...each} />
       ))}
