@@ -53,7 +53,7 @@ function Shell({ session }: { session: Session }) {
   const panel = PANELS.find((each) => path === each.path || path.startsWith(`${each.path}/`));
   useEffect(() => {
     if (path === "/") navigate("/chats", { replace: true });
-    document.querySelector("nav a[aria-current]")?.scrollIntoView({ inline: "nearest", block: "nearest" });
+    document.querySelector("nav a[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   }, [path]);
   const waiting = useApprovals().live.data?.approvals.length ?? 0;
 

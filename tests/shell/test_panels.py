@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Route, expect
 from tests.server.conftest import Served
 from tests.shell.conftest import Screen
-from tests.shell.steps import ask_for_order
+from tests.shell.steps import ask_for_order, card_of
 
 NARROW = {"width": 360, "height": 800}
 
@@ -40,18 +40,57 @@ async def test_a_tool_says_its_effect_source_decision_uses_and_tokens(screen: Sc
 
 async def test_tools_are_found_by_text_and_reached_by_keys(screen: Screen) -> None:
     page = await screen.page("/tools")
-    items = page.locator("summary")
+    items = page.locator("summary[data-item]")
     await items.first.focus()
     await page.keyboard.press("ArrowDown")
     await expect(items.nth(1)).to_be_focused()
     await page.keyboard.press("End")
     await expect(items.last).to_be_focused()
     await page.keyboard.press("Enter")
-    await expect(page.locator("details[open] summary")).to_contain_text("workspace__write")
+    await expect(page.locator("details[open] > summary[data-item]")).to_contain_text("workspace__write")
     await page.keyboard.press("Home")
     await expect(items.first).to_be_focused()
     await page.get_by_label("Find").fill("ORDER")
     await expect(items).to_have_count(1)
+
+
+async def test_a_person_calls_a_tool_and_the_policy_decides_the_call(screen: Screen) -> None:
+    page = await screen.page("/tools?tool=order_part")
+    opened = page.locator("details.card[open]")
+    await opened.get_by_text("Call this tool").click()
+    await opened.get_by_label("part text").fill("bolt \u201cM8\u201d")
+    await opened.get_by_label("card text").fill("4111")
+    await opened.get_by_role("button", name="Call order_part").click()
+    outcome = page.get_by_role("region", name="Outcome of the call")
+    await expect(outcome).to_contain_text("waits for a person")
+    await outcome.get_by_role("link", name="decide it").click()
+    await expect(card_of(page)).to_contain_text("bolt \u201cM8\u201d")
+    await card_of(page).get_by_role("button", name="Approve this call").click()
+    await expect(card_of(page).locator(".outcome")).to_contain_text("Approved by you")
+    await page.goto(screen.served.base + "/tools?tool=core__get_current_time")
+    await opened.get_by_text("Call this tool").click()
+    await opened.get_by_role("button", name="Call core__get_current_time").click()
+    await expect(outcome).to_contain_text("done")
+    await outcome.get_by_role("button", name="Show the beginning").click()
+    await expect(outcome.locator("pre")).to_contain_text("20")
+    viewer = await screen.page("/tools?tool=core__get_current_time", role="viewer")
+    await expect(viewer.locator("details.card[open] .json")).to_be_visible()
+    await expect(viewer.get_by_text("Call this tool")).to_have_count(0)
+
+
+async def test_standing_rules_are_listed_with_the_manifest_and_ended_there(screen: Screen) -> None:
+    await ask_for_order(screen.served)
+    user = await screen.served.client()
+    [asked] = (await user.get("/api/approvals")).json()["approvals"]
+    allowed = await user.post(f"/api/approvals/{asked['id']}/rule", json={"count": 3})
+    assert allowed.status_code == 200, allowed.text
+    page = await screen.page("/manifest?explain=order_part")
+    await expect(page.get_by_text("1 standing rule, below.")).to_be_visible()
+    rule = page.locator(".rule-list li").first
+    await expect(rule).to_contain_text("order_part")
+    await rule.get_by_role("button", name="End this rule").click()
+    await expect(page.get_by_text("No standing rule holds.")).to_be_visible()
+    await expect(page.get_by_text("1 standing rule, below.")).to_have_count(0)
 
 
 async def test_any_two_versions_are_compared_side_by_side(screen: Screen) -> None:
@@ -153,7 +192,7 @@ async def test_check_22_a_cost_that_is_not_known_is_never_0(screen: Screen, unpr
 
     await page.route("**/api/cost?*", fulfill)
     await page.goto(f"{screen.served.base}/cost")
-    cell = page.get_by_role("group", name="Cost by day").locator("tr").last.locator("td").last
+    cell = page.get_by_role("group", name="Cost by day").locator("tr").last.locator("td").first
     await expect(cell).to_have_text(said)
     await expect(page.locator("main")).to_contain_text(f"The cost of {unpriced} of them is not known.")
     await expect(page.get_by_role("group", name="Cost by chat").get_by_role("link", name="one")).to_be_visible()

@@ -101,10 +101,10 @@ function SumTable({ name, total, rows }: SumTableProps) {
         <thead>
           <tr>
             <th scope="col">{name}</th>
+            <th scope="col" className="number">Cost</th>
             <th scope="col" className="number">Answers</th>
             <th scope="col" className="number">Tokens in</th>
             <th scope="col" className="number">Tokens out</th>
-            <th scope="col" className="number">Cost</th>
           </tr>
         </thead>
         <tbody>
@@ -119,13 +119,13 @@ function SumTable({ name, total, rows }: SumTableProps) {
                   </Link>
                 )}
               </th>
-              <td className="number">{sum.answers.toLocaleString()}</td>
-              <td className="number">{sum.prompt_tokens.toLocaleString()}</td>
-              <td className="number">{sum.completion_tokens.toLocaleString()}</td>
               <td className="number cost" style={{ backgroundSize: `${share(sum, total) * 100}% 100%` }}>
                 {costText(sum)}
                 {sum.unpriced > 0 && sum.unpriced < sum.answers && <span className="faint"> ({sum.unpriced.toLocaleString()} unknown)</span>}
               </td>
+              <td className="number">{sum.answers.toLocaleString()}</td>
+              <td className="number">{sum.prompt_tokens.toLocaleString()}</td>
+              <td className="number">{sum.completion_tokens.toLocaleString()}</td>
             </tr>
           ))}
         </tbody>

@@ -1,5 +1,7 @@
 /** The manifest in force: grants, policies, standing rules, definitions, and why a policy decides as it does. */
 import { useState } from "react";
+import { useApprovals } from "../features/demiurge/approvals";
+import { AllRules } from "../features/demiurge/standing-rules";
 import { useLive } from "../live/use-live";
 import { moveFocus } from "../parts/list-keys";
 import { defsGet, infoGet, manifestGet } from "../sdk";
@@ -19,6 +21,7 @@ const load = async () => {
 };
 
 export default function ManifestPanel() {
+  const { mayAsk } = useApprovals();
   const live = useLive("manifest", load, (record) => record.kind === "manifest_replaced");
   return (
     <main className="page wide">
@@ -32,6 +35,12 @@ export default function ManifestPanel() {
             <Explain />
             <h2>Tool policy</h2>
             <ToolPolicy policy={manifest.tool_policy ?? {}} />
+            {mayAsk && (
+              <>
+                <h2>Standing rules</h2>
+                <AllRules />
+              </>
+            )}
             <h2>Grants</h2>
             <Grants manifest={manifest} />
             <h2>The world's policy</h2>

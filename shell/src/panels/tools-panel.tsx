@@ -4,6 +4,8 @@ import { useLive } from "../live/use-live";
 import { moveFocus } from "../parts/list-keys";
 import { Link, navigate, useSearch } from "../router";
 import { toolsAll, type ToolView } from "../sdk";
+import { maySend, useSession } from "../session";
+import { CallForm } from "./call-form";
 import { decisionState, decisionText } from "./explain";
 import { JsonView } from "./json-view";
 import { Moment, PanelState } from "./panel-state";
@@ -51,6 +53,7 @@ export default function ToolsPanel() {
 }
 
 function Tool({ tool, isOpen }: { tool: ToolView; isOpen: boolean }) {
+  const mayCall = maySend(useSession());
   const calls = tool.calls ?? 0;
   return (
     <details className="card" open={isOpen}>
@@ -92,6 +95,7 @@ function Tool({ tool, isOpen }: { tool: ToolView; isOpen: boolean }) {
               <code>{tool.spec_hash}</code>
             </dd>
           </dl>
+          {mayCall && <CallForm tool={tool} />}
           <JsonView value={tool.input_schema} label={`Schema of ${tool.id}`} />
         </>
       )}

@@ -140,3 +140,12 @@ export const blobPost = (bytes: Blob) => postBytes<{ hash: string }>("/api/blob"
 
 export const workspaceFile = (name: string, path: string, version?: number) =>
   getText(`/api/workspace/${part(name)}/file`, { path, version });
+
+/** Asks for a call of a tool without a chat; returns the call's id. */
+export const toolCall = async (tool: string, argumentsJson: string): Promise<string> => {
+  const id = `call_${[...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  const proposed = JSON.stringify({ arguments_json: argumentsJson, id, name: tool });
+  const { hash } = await blobPost(new Blob([proposed]));
+  await eventsPost("demiurge/CallAsked@1", { call_id: id, tool, call_ref: hash });
+  return id;
+};

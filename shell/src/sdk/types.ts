@@ -171,3 +171,9 @@ export interface Frame {
   seq?: number;
   kind?: string;
 }
+
+/** A call that a person made. */
+export interface CallState {
+  tool: string;
+  outcome: { ok: boolean; error_code: string | null; message: string; view_ref: string | null } | null;
+}

@@ -9,6 +9,7 @@ import { ApprovalCard, useCardKeys } from "./approval-card";
 import { useApprovals, useNow } from "./approvals";
 import { InboxRow } from "./inbox-row";
 import { ASK_USER, QuestionCard } from "./question-card";
+import "../../panels/panels.css";
 
 const idOf = (approval: Approval) => approval.id ?? approval.unit;
 

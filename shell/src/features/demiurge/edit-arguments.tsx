@@ -98,7 +98,7 @@ const KINDS: Record<ArgumentField["kind"], string> = {
 /** A text without its quotation marks; another value as JSON. */
 const choiceText = (json: string) => (json.startsWith('"') ? String(JSON.parse(json)) : json);
 
-function Field({ field, onChange }: { field: ArgumentField; onChange: (part: Partial<ArgumentField>) => void }) {
+export function Field({ field, onChange }: { field: ArgumentField; onChange: (part: Partial<ArgumentField>) => void }) {
   const id = useId();
   const problem = fieldProblem(field);
   const common = {
