@@ -152,6 +152,26 @@ def test_calls_that_run_end_before_the_world_is_handed_over(folder: Path, other:
         assert owner.ask("whole")
 
 
+def test_the_calls_of_one_answer_run_once_each_on_both_sides_of_a_hand_over(
+    folder: Path, other: str, provider: Provider
+) -> None:
+    calls = [provider.call("ring_bell", {"bell": bell}, bell) for bell in ("great", "small")]
+    provider.say(provider.answer(*calls), provider.answer(provider.text("Rung.")))
+    with world_process(folder, "bells", provider.url) as owner, world_process(folder, "notes", provider.url) as asker:
+        saying = owner.begin("say", chat="main", text="Ring both.")
+        until(lambda: called(folder) == ["great begins"])
+        asking = asker.begin("set_manifest", folder=other)
+        until(lambda: owner.ask("pauses"))
+        let_go(folder, "great")
+        asker.end(asking)
+        until(lambda: called(folder) == ["great begins", "great ends", "small begins"])
+        let_go(folder, "small")
+        assert owner.end(saying) == {"status": "done", "text": "Rung.", "code": None}
+        assert called(folder) == ["great begins", "great ends", "small begins", "small ends"]
+        assert owner.ask("doubts") == []
+        assert owner.ask("whole")
+
+
 def test_a_call_that_runs_for_too_long_keeps_the_world_where_it_is(folder: Path, other: str) -> None:
     with world_process(folder, "bells") as owner, world_process(folder, "notes") as asker:
         owner.ask("limit", seconds=0.2)
@@ -310,8 +330,16 @@ POINTS = {
 """The fault points of a hand-over in their order, each with the process that comes to it."""
 
 
-@pytest.mark.parametrize("victim", ["owner", "asker"])
-@pytest.mark.parametrize("point", POINTS)
+def kills() -> list[Any]:
+    """Every point with each process as the victim; those where a process kills the other one are long tests."""
+    return [
+        pytest.param(point, victim, marks=[] if victim == there else pytest.mark.full)
+        for point, there in POINTS.items()
+        for victim in ("owner", "asker")
+    ]
+
+
+@pytest.mark.parametrize(("point", "victim"), kills())
 def test_a_process_that_is_killed_during_a_hand_over_loses_nothing_and_doubles_nothing(
     folder: Path, other: str, point: str, victim: str
 ) -> None:

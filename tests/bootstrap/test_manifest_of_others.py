@@ -38,7 +38,8 @@ class Owner:
         self.child = child
 
     def seen(self) -> dict[str, Any]:
-        """Returns the settings under which the child process runs the world, as the process reports them."""
+        """Returns `{manifest, catalog, log}` as the child process reports them: the hash of the manifest in force, the
+        names of the tools that a model may see, and how each manifest of the log came into force."""
         assert self.child.stdin is not None
         assert self.child.stdout is not None
         self.child.stdin.write("\n")
