@@ -19,6 +19,7 @@ from demiurge.bootstrap.backend.ownership import give_way, take_ownership
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.silence import Silence, holder
 from demiurge.bootstrap.backend.socket import Gateway, answers, socket_path
+from demiurge.bootstrap.backend.successors import latest
 from demiurge.bootstrap.joined import Joined
 from demiurge.bootstrap.losses import Losses
 from demiurge.bootstrap.manifest import (
@@ -201,7 +202,7 @@ class Opening:
                 try:
                     return await backend.keep.replace_manifest(change)
                 except Conflict as refused:
-                    joined = _latest(backend)
+                    joined = latest(backend)
                     if refused.code not in (NO_CODE, OTHER_TOOLS) or not isinstance(joined, Remote):
                         raise
                     if not await asyncio.to_thread(self._has_all_for, change, backend):
@@ -313,13 +314,6 @@ class Opening:
             return self._joining(former, now=False, left=left)
 
         return Embedded(owner, gateway, HandOver(owner, gateway, rejoin, options.tell), options.caller)
-
-
-def _latest(backend: Backend) -> Backend:
-    """Returns what answers the calls of a backend now."""
-    while isinstance(backend, Embedded | Remote) and backend.successor is not None:
-        backend = backend.successor
-    return backend
 
 
 def _no_successor() -> Any:

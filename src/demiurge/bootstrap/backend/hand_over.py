@@ -20,6 +20,7 @@ from demiurge.bootstrap.backend.operations import OPERATIONS, Operation
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.seen_frames import SeenFrames
 from demiurge.bootstrap.backend.socket import Gateway
+from demiurge.bootstrap.backend.successors import latest
 from demiurge.bootstrap.manifest_change import ManifestChange
 from demiurge.errors import Conflict, DemiurgeError
 from demiurge.values.caller import Caller
@@ -139,6 +140,7 @@ class HandOver:
             log.exception("a world that is handed over did not close properly")
         while not self._gave_up_files(units):  # noqa: ASYNC110 - calls end in other threads
             await asyncio.sleep(LOOK_S)
+        self._owner.running = None  # what it has in memory is of no use any more
         self._release()
         lacking = ", ".join(lacks.details["lacking"])
         self._tell(f"Another process takes this world over, with a manifest for which this one lacks {lacking}.")
@@ -255,14 +257,13 @@ class HandOver:
 
     async def _served(self, operation: Operation, caller: Caller) -> Callable[..., Any]:
         assert self.successor is not None
-        await self.successor.serve()
+        await latest(self.successor).serve()
         return self._on_successor(operation, caller)
 
     def _on_successor(self, operation: Operation, caller: Caller) -> Callable[..., Any]:
         assert self.successor is not None
-        found: Callable[..., Any] = getattr(
-            getattr(self.successor.of(caller), operation.group), operation.function.__name__
-        )
+        calls = getattr(latest(self.successor).of(caller), operation.group)
+        found: Callable[..., Any] = getattr(calls, operation.function.__name__)
         return found
 
     def _enter(self, name: str) -> bool:

@@ -17,6 +17,7 @@ from demiurge.bootstrap.backend.calls import Backend, Frames, KeepCalls, ReadCal
 from demiurge.bootstrap.backend.connection import LacksCode, OwnerConnection, OwnerSilent, WantedChange
 from demiurge.bootstrap.backend.operations import OPERATIONS, Operation, client
 from demiurge.bootstrap.backend.seen_frames import SeenFrames
+from demiurge.bootstrap.backend.successors import latest
 from demiurge.bootstrap.manifest_change import ManifestChange
 from demiurge.errors import DemiurgeError
 from demiurge.values.caller import USER, Caller
@@ -138,12 +139,12 @@ class Remote:
                     with connection.without_owner(lacks, operation, args) as reader:
                         return await self._call_on(reader, operation)(*args)
         assert connection.successor is not None
-        await connection.successor.serve()
+        await latest(connection.successor).serve()
         return await self._call_on(connection.successor, operation)(*args)
 
     def _call_on(self, backend: Backend, operation: Operation) -> Callable[..., Any]:
         """Returns the call of another backend, for the same caller."""
-        calls = getattr(backend.of(self.caller), operation.group)
+        calls = getattr(latest(backend).of(self.caller), operation.group)
         found: Callable[..., Any] = getattr(calls, operation.function.__name__)
         return found
 
@@ -161,7 +162,7 @@ class Remote:
                 if connection.closed and operation is not SETTLING:
                     return
                 await asyncio.to_thread(connection.take_over, error)
-        await connection.successor.serve()
+        await latest(connection.successor).serve()
         async with aclosing(self._call_on(connection.successor, operation)(*args())) as frames:
             async for shown in frames:
                 yield shown
