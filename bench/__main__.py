@@ -1,6 +1,6 @@
 """Runs every benchmark: `python -m bench`; with `--full` up to a million records. `python -m bench.tool_call`,
-`python -m bench.growth`, `python -m bench.blob_access`, `python -m bench.terminal` and `python -m bench.wire` run those
-alone."""
+`python -m bench.growth`, `python -m bench.blob_access`, `python -m bench.http`, `python -m bench.terminal` and `python
+-m bench.wire` run those alone."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 
 from bench import blob_access, growth, history, journal, steps, terminal
+from bench.http import page, posting, watching
 from bench.steps import race
 from bench.terminal import measure
 from bench.tool_call import report
@@ -28,6 +29,8 @@ def main() -> None:
     _show(history.__doc__, history.run(full="--full" in sys.argv))
     _show(growth.__doc__, growth.run())
     _show(blob_access.__doc__, blob_access.run())
+    for part in (posting, watching, page):
+        _show(part.__doc__, part.run())
     _show(steps.__doc__, race.run())
     _show(terminal.__doc__, measure.run())
     _show(speed.__doc__, speed.run())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bench.http import posting, watching
+from bench.http import page, posting, watching
 
 if __name__ == "__main__":
-    for part in (posting, watching):
+    for part in (posting, watching, page):
         for what, figure, ratio in part.run():
             print(f"{what:<70} {figure:>18}  {ratio:>6}", flush=True)

@@ -37,9 +37,13 @@ class Connection:
 
     async def post(self, chat: str, number: int) -> None:
         """Posts an event; durable on return."""
-        body = json.dumps({"schema": SCHEMA, "value": chat_created(chat, number)})
+        await self.post_json("/api/events", {"schema": SCHEMA, "value": chat_created(chat, number)})
+
+    async def post_json(self, path: str, value: object) -> None:
+        """Posts a value, and waits for the answer."""
+        body = json.dumps(value)
         self._writer.write(
-            f"POST /api/events HTTP/1.1\r\n{self._head}Content-Type: application/json\r\n"
+            f"POST {path} HTTP/1.1\r\n{self._head}Content-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
         )
         await self._body(await self._answer())

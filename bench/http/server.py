@@ -16,6 +16,9 @@ from demiurge import World
 
 __all__ = ["Server", "serving"]
 
+NOWHERE = "http://127.0.0.1:9"
+"""No model is there."""
+
 
 @dataclass(frozen=True)
 class Server:
@@ -25,6 +28,11 @@ class Server:
     login: str
     token: str
     pid: int
+
+    def cpu_s(self) -> float:
+        """The CPU that the process has used, in seconds."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory_kb(self) -> float:
         """The resident memory of the process, in kB."""
@@ -39,7 +47,7 @@ def serving(place: Path) -> Iterator[Server]:
     folder = place / "served"
     token = asyncio.run(_token(folder))
     environment = {**os.environ, "XDG_CONFIG_HOME": str(place), "XDG_DATA_HOME": str(place), "OPENAI_API_KEY": "none"}
-    command = [sys.executable, "-m", "demiurge.cli", "-w", str(folder), "serve", "--port", "0"]
+    command = [sys.executable, "-m", "demiurge.cli", "-w", str(folder), "serve", "--port", "0", "--base-url", NOWHERE]
     process = subprocess.Popen(  # noqa: S603 - this interpreter
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )

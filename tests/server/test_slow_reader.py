@@ -1,4 +1,4 @@
-"""Readers of the journal's stream that take nothing, are cut off, or are there when the server stops."""
+"""Readers of the journal's stream that take nothing, are cut off, lose their token, or see the server stop."""
 
 from __future__ import annotations
 
@@ -131,6 +131,26 @@ async def test_a_connection_that_is_cut_again_and_again_loses_nothing(served: Se
                     if left == 0 or (posting.done() and seen[-1] == posting.result()):
                         break
     assert seen == list(range(posting.result() + 1))
+
+
+async def test_a_stream_ends_when_its_token_is_revoked(served: Served) -> None:
+    user = await served.client()
+    await make_chat(user, "a")
+    last = await length(user)
+    made = await served.world.tokens.add("user:gone", ["viewer"])
+    headers = {"authorization": f"Bearer {made.secret}"}
+    seen = []
+    async with asyncio.timeout(60), httpx.AsyncClient(base_url=served.base, headers=headers) as gone:
+        async with gone.stream("GET", "/api/journal/stream?from=1&frames=true") as response:
+            async for event in events(response):
+                if event["event"] == "record":
+                    seen.append(event["data"]["unit"])
+                    if len(seen) == last:
+                        await served.world.tokens.revoke(made.token.id)
+                        await make_chat(user, "secret")
+        assert (await gone.get("/api/journal/stream")).status_code == 401
+    assert len(seen) >= last
+    assert "demiurge/Demiurge@1/secret" not in seen
 
 
 async def test_a_server_that_stops_ends_fifty_streams_and_answers_what_runs(served: Served) -> None:

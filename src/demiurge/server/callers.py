@@ -104,6 +104,10 @@ class Callers:
         request.state.actor = token.caller.actor
         return CallerSession(token, secret, self.world.acting_as(token.caller))
 
+    async def is_good(self, session: CallerSession) -> bool:
+        """Returns whether the token of a session that was found earlier is still good."""
+        return await self.tokens.find(session.secret) is not None
+
 
 def cookie_name(options: ServeOptions) -> str:
     """Returns the name of the session cookie: a browser sends the cookies of one host to all of its ports."""

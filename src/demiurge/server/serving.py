@@ -20,6 +20,10 @@ DRAIN_S: Final = 10
 """How long a shutdown waits for requests that run, in seconds."""
 
 
+KEEP_ALIVE_S: Final = 75
+"""How long a connection without a request stays open, in seconds: longer than clients keep one, so that none sends a
+request on a connection that the server is about to end."""
+
 MAX_HEAD: Final = 64 * 1024
 """How much of a request may come without a part of its body, in bytes: its head, or what follows the body."""
 
@@ -79,6 +83,7 @@ class WorldServer(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 timeout_graceful_shutdown=drain_s,
+                timeout_keep_alive=KEEP_ALIVE_S,
                 ssl_certfile=cert,
                 ssl_keyfile=str(key) if key is not None else None,
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from demiurge.errors import DemiurgeError
 
-__all__ = ["EventStream", "StreamEvent", "merged"]
+__all__ = ["EventStream", "StreamEvent", "merged", "while_allowed"]
 
 STALL_S: Final = 30.0
 """How long one write may wait for the reader, in seconds."""
@@ -137,3 +137,14 @@ async def merged(*sources: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes,
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def while_allowed(
+    source: AsyncGenerator[bytes, None], is_allowed: Callable[[], Awaitable[bool]]
+) -> AsyncGenerator[bytes, None]:
+    """Yields the events of a source until `is_allowed` says no, for instance because a token was revoked."""
+    async with aclosing(source):
+        async for events in source:
+            if not await is_allowed():
+                return
+            yield events

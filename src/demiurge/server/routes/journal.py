@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any
 
@@ -15,11 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from demiurge.bootstrap import World
 from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.journal_rows import RowQuery, rows, search_rows
-from demiurge.server.callers import CurrentWorld
+from demiurge.server.callers import CurrentSession, CurrentWorld, callers_of
 from demiurge.server.errors import responses
 from demiurge.server.options import ServeOptions
 from demiurge.server.record_feed import RecordFeed
-from demiurge.server.streams import EventStream, StreamEvent, merged
+from demiurge.server.streams import EventStream, StreamEvent, merged, while_allowed
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.values.json_view import json_view
 
@@ -172,7 +173,7 @@ async def verify(world: CurrentWorld, given: SealCheck | None = None) -> dict[st
 )
 async def stream(
     request: Request,
-    world: CurrentWorld,
+    current: CurrentSession,
     start: Annotated[int | None, Query(alias="from", ge=0, le=2**53)] = None,
     unit: UnitName = None,
     frames: Annotated[bool, Query(description="Also what runs right now: text as it comes.")] = False,
@@ -180,12 +181,13 @@ async def stream(
 ) -> EventStream:
     """Sends each record as it becomes durable, from a position on; by default what comes from now on. The id of an
     event is its position: a reader that comes back with `Last-Event-ID` misses nothing and sees nothing twice. Frames
-    have no id, and are not kept."""
-    position = int(last_event_id) + 1 if last_event_id else start
+    have no id, and are not kept. The stream ends when the caller's token is revoked or expires."""
+    world, position = current.world, int(last_event_id) + 1 if last_event_id else start
     feed: RecordFeed = request.app.state.feeds[sees_records(world.caller)]
     source = feed.follow(world, position, unit)
     if frames:
         source = merged(source, _frames(world, unit))
+    source = while_allowed(source, partial(callers_of(request).is_good, current))
     options: ServeOptions = request.app.state.options
     return EventStream(source, heartbeat_s=options.heartbeat_s, closing=request.app.state.closing)
 
