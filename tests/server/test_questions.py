@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from tests.provider import Provider
 from tests.server.conftest import Served
+from tests.server.test_connect import apart, token
+
+from demiurge import World
+from demiurge.errors import Conflict, InvalidValue
 
 ASK = "core__ask_user"
 WHERE = {"question": "Where to?", "choices": ["Rome", "Oslo"]}
@@ -72,6 +77,26 @@ async def test_the_stream_of_a_turn_ends_with_the_question_unanswered(served: Se
     assert waiting["id"] in text
     assert "Where to?" not in text, "the question is private: GET /api/approvals has it for those who may answer"
     assert "\na:" not in text, "the call has no result"
+
+
+async def test_a_connected_world_answers_a_question(served: Served) -> None:
+    waiting = await asked(served)
+    secret = await token(served, "user")
+
+    async def answer() -> None:
+        async with World.connect(served.base, secret) as world:
+            [shown] = await world.approvals()
+            assert (shown["id"], shown["asks"]) == (waiting, {**WHERE, "allow_other": True})
+            with pytest.raises(InvalidValue):
+                await world.answer(waiting, " ")
+            await world.answer(waiting, "Rome")
+            with pytest.raises(Conflict) as late:
+                await world.answer(waiting, "Oslo")
+            assert late.value.details["verdict"] == "answered"
+
+    await apart(answer())
+    await served.world.settle()
+    assert (await served.world.chat("c1").reply()).text == "Booked."
 
 
 async def test_a_viewer_sees_neither_the_question_nor_the_answer(served: Served) -> None:
