@@ -94,6 +94,25 @@ def test_the_owner_hands_over_to_the_process_that_has_the_code(folder: Path, oth
             assert owner.ask("whole")
 
 
+def test_a_former_owner_that_only_reads_sets_a_manifest_for_which_it_has_the_code(
+    folder: Path, other: str, shipped: str
+) -> None:
+    with world_process(folder, "bells") as owner:
+        owner.ask("create", chat="main")
+        with world_process(folder, "notes") as asker:
+            asker.ask("set_manifest", folder=other)
+            asker.leave()
+        assert refusal(owner, "create", chat="nobody has the code").code == "no_code"
+        refused = refusal(owner, "set_manifest", folder=shipped, actor="chief:bo", role="chief")
+        assert refused.code == "role_missing"
+        assert the_log(owner) == ["opened with", "manifest set"]
+        owner.ask("set_manifest", folder=shipped)
+        assert owner.ask("seen")["owned"]
+        owner.ask("create", chat="it has the code")
+        assert the_log(owner) == ["opened with", "manifest set", "manifest set"]
+        assert owner.ask("whole")
+
+
 def refusal(process: WorldProcess, do: str, **given: Any) -> Refused:
     with pytest.raises(Refused) as refused:
         process.ask(do, **given)
