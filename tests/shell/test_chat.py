@@ -9,11 +9,12 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, FilePayload, Page, expect
 from tests.provider import Provider
 from tests.server.conftest import serving_world
 from tests.shell.conftest import Screen
 from tests.shell.steps import ask_for_order, card_of, say
+from tests.wire.test_attachments import PNG
 
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
 
@@ -266,6 +267,41 @@ async def test_check_25_axe_finds_nothing(screen: Screen, width: int, scheme: st
     assert await _violations(page) == []
     wide = await page.evaluate("document.documentElement.scrollWidth")
     assert wide <= width
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
+async def test_check_25_axe_finds_nothing_in_second_steps_titles_and_attached_files(
+    screen: Screen, width: int, scheme: str
+) -> None:
+    await ask_for_order(screen.served, part="bolts/m4")
+    page = await screen.page("/chats/c1", viewport={"width": width, "height": 800}, color_scheme=scheme)
+    card = card_of(page)
+
+    async def check() -> None:
+        assert await _violations(page) == []
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+
+    await card.get_by_role("button", name="Change arguments").click()
+    await card.get_by_label("part").fill("nut")
+    await expect(card.get_by_role("group", name="Changed arguments")).to_be_visible()
+    await check()
+    await card.get_by_role("button", name="Back").click()
+    await card.get_by_role("button", name="Allow in this chat").click()
+    await card.get_by_label("part", exact=True).select_option(label="like a pattern")
+    await card.get_by_label("Pattern of part").fill("nuts/*")
+    await expect(card.get_by_text("This call does not match the pattern.")).to_be_visible()
+    await check()
+    await card.get_by_label("Pattern of part").fill("bolts/*")
+    await card.get_by_role("button", name="Allow these calls").click()
+    await page.get_by_text("1 standing rule").click()
+    await page.get_by_role("button", name="Rename").click()
+    files: list[FilePayload] = [
+        {"name": "dot.png", "mimeType": "image/png", "buffer": PNG},
+        {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"x"},
+    ]
+    await page.locator("input[type=file]").set_input_files(files)
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await check()
 
 
 async def test_without_a_session_the_page_says_how_to_log_in(screen: Screen) -> None:

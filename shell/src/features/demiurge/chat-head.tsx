@@ -28,6 +28,9 @@ export function ChatHead({ chatId, unit, title, onRenamed }: HeadProps) {
       <Link href="/chats" className="narrow-only">
         All chats
       </Link>
+      <h1 className={renaming ? "unseen" : undefined}>
+        <bdi>{title || chatId}</bdi>
+      </h1>
       {renaming ? (
         <RenameForm
           chatId={chatId}
@@ -39,16 +42,11 @@ export function ChatHead({ chatId, unit, title, onRenamed }: HeadProps) {
           onCancel={close}
         />
       ) : (
-        <>
-          <h1>
-            <bdi>{title || chatId}</bdi>
-          </h1>
-          {maySend(session) && (
-            <button type="button" className="quiet" ref={button} onClick={() => setRenaming(true)}>
-              Rename
-            </button>
-          )}
-        </>
+        maySend(session) && (
+          <button type="button" className="quiet" ref={button} onClick={() => setRenaming(true)}>
+            Rename
+          </button>
+        )
       )}
       {mayAsk && <ChatRules unit={unit} />}
     </header>
