@@ -63,3 +63,12 @@ def test_no_refused_path_is_a_failure_of_the_server() -> None:
     assert {
         code: status_of(TreeError("x", code=code)) for code in codes if status_of(TreeError("", code=code)) >= 500
     } == {}
+
+
+async def test_a_workspace_whose_first_change_was_refused_is_not_listed(served: Served) -> None:
+    user = await served.client()
+    await user.put("/api/workspace/main/file?path=a.txt", content=b"text")
+    refused = await user.put("/api/workspace/none/file?path=a.txt&expected=7", content=b"text")
+    assert refused.status_code == 409
+    listed = (await user.get("/api/workspace")).json()["workspaces"]
+    assert [each["workspace"] for each in listed] == ["main"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -9,6 +10,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from demiurge.bootstrap.workspace import Workspace
+from demiurge.errors import NotFound
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
@@ -84,9 +86,11 @@ class ChangedFiles(BaseModel):
 @router.get("", responses=responses(401, 403, 503))
 async def workspaces(world: CurrentWorld) -> WorkspaceList:
     """Lists the workspaces with their newest versions."""
-    names = await world.keys(WORKSPACE)
-    newest = [(name, await Workspace(world, name).version()) for name in names]
-    return WorkspaceList(workspaces=[{"workspace": name, "version": version.number} for name, version in newest])
+    newest = []
+    for name in await world.keys(WORKSPACE):
+        with suppress(NotFound):  # its first change was refused, so it is none yet
+            newest.append({"workspace": name, "version": (await Workspace(world, name).version()).number})
+    return WorkspaceList(workspaces=newest)
 
 
 @router.get("/{name}/versions", responses=responses(401, 403, 404, 422, 503))
