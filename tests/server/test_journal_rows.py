@@ -105,3 +105,15 @@ async def test_a_long_search_goes_on_where_it_stopped(served: Served, monkeypatc
     assert seen == (await user.get("/api/journal/head")).json()["length"]
     one_unit = await search(user, unit="demiurge/Demiurge@1/c7")
     assert [row["seq"] for row in one_unit["rows"]] == list(range(len(one_unit["rows"])))[::-1]
+
+
+async def test_the_head_of_a_unit_is_found_behind_many_others(served: Served) -> None:
+    for n in range(3):
+        value = {"$tag": "ChatCreated", "$value": {"chat_id": f"c{n}", "title": "t", "created_at_ms": 1}}
+        await served.world.submit("demiurge/ChatEvent@1", value)
+    user = await served.client()
+    wanted: dict[str, str | int] = {"prefix": "demiurge/Demiurge@1/c2", "limit": 1}
+    found = (await user.get("/api/journal/head", params=wanted)).json()
+    assert [(head["unit"], head["records"]) for head in found["units"]] == [("demiurge/Demiurge@1/c2", 3)]
+    assert found["units"][0]["hash"].startswith("sha256:")
+    assert found["length"] > 9

@@ -96,7 +96,8 @@ export const journalRows = (from: number, limit: number, unit?: string) =>
   get<{ rows: JournalRow[] }>("/api/journal/rows", { from, limit, unit });
 export const journalSearch = (query: RowQuery) => get<FoundRows>("/api/journal/search", { ...query });
 
-export const journalHead = (prefix = "", limit = 10_000) => get<JournalHead>("/api/journal/head", { prefix, limit });
+/** The units whose names begin so; the one of exactly this name is the first. */
+export const journalHead = (prefix = "", limit = 1) => get<JournalHead>("/api/journal/head", { prefix, limit });
 export const traceGet = (query: TraceQuery) => get<{ trees: TraceTree[]; now_ns: number }>("/api/trace", { ...query });
 export const costGet = (days: number) => get<CostReport>("/api/cost", { days });
 export const toolsAll = () =>

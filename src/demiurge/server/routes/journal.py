@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
-from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -23,6 +22,7 @@ from demiurge.server.record_feed import RecordFeed
 from demiurge.server.streams import EventStream, StreamEvent, merged, while_allowed
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.values.json_view import json_view
+from demiurge.values.refs import ref_from_digest
 
 __all__ = ["router"]
 
@@ -148,10 +148,10 @@ async def head(
     limit: Annotated[int, Query(ge=1, le=10000)] = 1000,
 ) -> Heads:
     """Lists the units with the hash of each one's last record."""
-    found = await asyncio.to_thread(lambda: list(islice(world.journal.head(), limit)))
+    found = await asyncio.to_thread(world.backend.read.heads, prefix, limit)
     return Heads(
         length=await _length(world),
-        units=[UnitHead(unit=u, records=n, hash=h) for u, n, h in found if u.startswith(prefix)],
+        units=[UnitHead(unit=head.unit, records=head.next_seq, hash=ref_from_digest(head.hash)) for head in found],
     )
 
 
