@@ -27,6 +27,9 @@ from tests.server.conftest import Served, serving_world
 STREAMS = ("/api/journal/stream", "/api/ai/chat", "/api/calls/{name}")
 """Paths whose answers are no JSON: tests of their own read them. `/api/calls` takes CBOR."""
 
+LONGEST_S = 300.0
+"""How long an answer may take: it finds what hangs, also on a machine that is busy."""
+
 SETTINGS = settings(
     phases=[Phase.generate],
     deadline=None,
@@ -63,7 +66,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
         provider.say(provider.answer(provider.text("Hello.")))
         thread = threading.Thread(target=asyncio.run, args=(live(tmp_path_factory.mktemp("api"), provider),))
         thread.start()
-        ready.wait(30)
+        assert ready.wait(LONGEST_S)
         yield found[0]
         loops[0].call_soon_threadsafe(over.set)
         thread.join()
@@ -97,7 +100,7 @@ def test_no_request_fails_the_server_and_answers_are_as_described(
         @given(case=operation.as_strategy())
         @settings(SETTINGS, max_examples=examples)
         def holds(case: Any) -> None:
-            answer = case.call(headers={"authorization": f"Bearer {base[1]}"}, timeout=30, base_url=base[0])
+            answer = case.call(headers={"authorization": f"Bearer {base[1]}"}, timeout=LONGEST_S, base_url=base[0])
             case.validate_response(answer, checks=CHECKED)
 
         try:

@@ -72,3 +72,5 @@ async def test_a_workspace_whose_first_change_was_refused_is_not_listed(served: 
     assert refused.status_code == 409
     listed = (await user.get("/api/workspace")).json()["workspaces"]
     assert [each["workspace"] for each in listed] == ["main"]
+    missing = (await user.get("/api/workspace/none/tree")).json()
+    assert "there are: main." in missing["message"]

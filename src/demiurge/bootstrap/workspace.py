@@ -19,7 +19,7 @@ from demiurge.world.workspace import COMMITTED, EDIT, EDIT_REFUSED, MAX_FILE, RE
 if TYPE_CHECKING:
     from demiurge.bootstrap.world import World
 
-__all__ = ["Version", "Workspace"]
+__all__ = ["Version", "Workspace", "workspace_names"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Workspace:
         """Returns a part of the list of versions. Raises NotFound, UsageError (`role_missing`)."""
         state = await self.world.state(WORKSPACE, self.name, only={"versions": only})
         if state is None:
-            names = ", ".join(await self.world.keys(WORKSPACE)) or "none"
+            names = ", ".join(await workspace_names(self.world)) or "none"
             raise NotFound(f"There is no workspace {self.name}; there are: {names}.", code="no_workspace")
         if "versions" not in state:
             raise UsageError(
@@ -133,6 +133,12 @@ class Workspace:
 
     def _get(self, ref: Ref) -> bytes:
         return self.world.blobs.get(ref)
+
+
+async def workspace_names(world: World) -> list[str]:
+    """Returns the names of the workspaces that have a version. A refused edit leaves a unit without one."""
+    names = await world.keys(WORKSPACE)
+    return [name for name in names if await world.state(WORKSPACE, name, only={"versions": "length"}) is not None]
 
 
 def _version(number: int, found: Mapping[str, Any]) -> Version:

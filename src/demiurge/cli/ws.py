@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import click
 
-from demiurge.bootstrap.workspace import Version, Workspace
+from demiurge.bootstrap.workspace import Version, Workspace, workspace_names
 from demiurge.cli import output
 from demiurge.cli.argument import read_bytes
 from demiurge.cli.command import Command, Group
@@ -19,7 +19,6 @@ from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.values.refs import Ref
 from demiurge.world.trees import Change
-from demiurge.world.workspace import WORKSPACE
 
 __all__ = ["command"]
 
@@ -86,7 +85,7 @@ def ls(place: WorkspacePath | None) -> None:
 
 def _list_workspaces() -> None:
     with opened() as (world, portal):
-        names = portal.run(world.keys(WORKSPACE))
+        names = portal.run(workspace_names(world))
         newest = {name: portal.run(Workspace(world, name).version()) for name in names}
     rows = [(name, str(version.number), _when(version.created_ns)) for name, version in newest.items()]
     shown = [{"workspace": name, "version": version.number} for name, version in newest.items()]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from demiurge.bootstrap.workspace import Workspace
-from demiurge.errors import NotFound
+from demiurge.bootstrap.workspace import Workspace, workspace_names
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
-from demiurge.world.workspace import WORKSPACE
 
 __all__ = ["router"]
 
@@ -86,11 +83,8 @@ class ChangedFiles(BaseModel):
 @router.get("", responses=responses(401, 403, 503))
 async def workspaces(world: CurrentWorld) -> WorkspaceList:
     """Lists the workspaces with their newest versions."""
-    newest = []
-    for name in await world.keys(WORKSPACE):
-        with suppress(NotFound):  # its first change was refused, so it is none yet
-            newest.append({"workspace": name, "version": (await Workspace(world, name).version()).number})
-    return WorkspaceList(workspaces=newest)
+    newest = [(name, await Workspace(world, name).version()) for name in await workspace_names(world)]
+    return WorkspaceList(workspaces=[{"workspace": name, "version": version.number} for name, version in newest])
 
 
 @router.get("/{name}/versions", responses=responses(401, 403, 404, 422, 503))
