@@ -18,10 +18,10 @@ from demiurge import World
 __all__ = ["run"]
 
 CALLERS = (1, 50)
-EVENTS = 600
+EVENTS = 200
 """So many events in all are posted in a round."""
 
-ROUNDS = 9
+ROUNDS = 25
 
 Post = Callable[[str, int], Awaitable[object]]
 
