@@ -12,10 +12,20 @@ from tests.shell.conftest import Screen
 from tests.shell.steps import ask_for_order, card_of
 from tests.wire.test_attachments import PNG
 
-PATHS = (
-    *("/chats", "/chats/c1", "/approvals", "/journal", "/journal?unit=demiurge/Demiurge@1/c1", "/trace?chat=c1"),
-    *("/tools", "/workspaces", "/manifest", "/cost"),
-)
+PATHS = {
+    "/chats": "c1",
+    "/chats/c1": "Order waiting",
+    "/approvals": "Your role does not see calls that wait.",
+    "/journal": "order_part",
+    "/journal?unit=demiurge/Demiurge@1/c1": "order_part",
+    "/trace?chat=c1": "order_part",
+    "/tools": "order_part",
+    "/workspaces": "",
+    "/manifest": "",
+    "/cost": "",
+}
+"""The pages, each with a text that is on it once its data are there."""
+
 KEEP_STREAMED = """
     window.streamed = [];
     const Real = EventSource;
@@ -96,10 +106,10 @@ async def test_check_12_a_secret_is_in_no_answer_no_page_no_stream_and_no_downlo
     pattern = {"part": {"any": True}, "card": {"like": "canary-ru*"}}
     await decide(served, "/rule", {"pattern": pattern, "reason": "canary-why"})
     await order_with(served, "waiting", "canary-waiting")
-    for path in PATHS:
+    for path, text in PATHS.items():
         before = len(received.bodies)
         await page.goto(served.base + path)
-        await expect(page.locator("main").first).to_be_visible()
+        await expect(page.locator("#root").filter(has_text=text).locator("main").first).to_be_visible()
         await received.settled(before)
         await page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         seen += await received.all()
