@@ -73,7 +73,7 @@ async def get(
     media_type, tag = _media_type(data), f'"{ref}"'
     headers = {
         "accept-ranges": "bytes",
-        "cache-control": "private, max-age=31536000, immutable",
+        "cache-control": "private, no-cache",  # a browser asks each time: a blob may be erased, a role taken away
         "content-security-policy": "default-src 'none'; sandbox",
         "etag": tag,
     }
