@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from demiurge.server.app import add_routes
+from demiurge.server.app import add_routes, with_refusals
 
 HEAD = """# HTTP reference
 
@@ -22,7 +22,7 @@ def page() -> str:
     """Returns the page."""
     app = FastAPI(title="Demiurge", version="0")
     add_routes(app)
-    paths: Mapping[str, Mapping[str, Any]] = app.openapi()["paths"]
+    paths: Mapping[str, Mapping[str, Any]] = with_refusals(app.openapi())["paths"]
     lines = [line for path in sorted(paths) for line in _path(path, paths[path])]
     return HEAD + "\n".join(lines) + "\n"
 

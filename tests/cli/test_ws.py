@@ -23,6 +23,11 @@ def written(demiurge: Any, provider: Any, tmp_path: Path) -> Any:
     return demiurge
 
 
+def test_a_refused_edit_makes_no_workspace(written: Any) -> None:
+    assert written("ws", "rm", "none/a.txt").status == 1
+    assert [each["workspace"] for each in written("--json", "ws", "ls").document["workspaces"]] == ["main"]
+
+
 def test_folders_are_listed_at_any_version(written: Any) -> None:
     assert [e["path"] for e in written("--json", "ws", "ls", "main").document["entries"]] == ["b.txt", "notes"]
     assert [e["path"] for e in written("--json", "ws", "ls", "main@1").document["entries"]] == ["notes"]

@@ -76,8 +76,24 @@ async def test_a_login_link_works_once_and_its_cookie_is_strict(served: Served) 
         assert "domain" not in cookie
         assert (await browser.get("/api/session")).json()["actor"] == "user"
     async with httpx.AsyncClient(base_url=served.base) as other:
-        again = await other.get(link)
+        again = await other.post("/api/login", json={"code": code_of(link)})
         assert (again.status_code, again.json()["code"]) == (401, "bad_login")
+
+
+async def test_a_used_login_link_leads_a_person_on(served: Served) -> None:
+    link = served.server.new_login_link()
+    async with httpx.AsyncClient(base_url=served.base) as browser:
+        await browser.get(link)
+        again = await browser.get(link)
+        assert (again.status_code, again.headers["location"]) == (303, "/")
+    async with httpx.AsyncClient(base_url=served.base) as other:
+        for path in (link, "/login"):
+            answer = await other.get(path)
+            assert answer.status_code == 401
+            assert answer.headers["content-type"].startswith("text/html")
+            assert "was used before" in answer.text
+            assert '<a href="/">' in answer.text
+            assert "set-cookie" not in answer.headers
 
 
 async def test_a_login_code_is_good_for_ten_minutes(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

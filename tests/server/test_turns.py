@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 from tests.server.conftest import Served
 
 
@@ -13,6 +16,38 @@ async def test_a_turn_says_its_calls_tokens_and_that_its_cost_is_unknown(served:
     assert (turn["status"], turn["prompt_tokens"], turn["completion_tokens"]) == ("done", 10, 5)
     assert turn["cost_usd"] is None
     assert (await user.get("/api/chats/c1/turns/2")).status_code == 404
+
+
+async def test_the_cost_of_a_request_that_was_stopped_is_unknown(served: Served) -> None:
+    """The provider may charge for what it wrote so far; nobody knows how much."""
+    served.provider.say(served.provider.answer(served.provider.text("Good day."), held=True))
+    user = await served.client()
+    await user.post("/api/chats/c1/messages", json={"text": "Hello"})
+    assert await asyncio.to_thread(served.provider.asked.wait, 30)
+    await user.post("/api/chats/c1/cancel")
+    await served.world.settle()
+    turn = (await user.get("/api/chats/c1/turns/1")).json()
+    assert (turn["status"], turn["error_code"]) == ("failed", "cancelled")
+    assert turn["cost_usd"] is None
+
+
+async def test_a_turn_that_was_stopped_at_a_call_costs_what_its_answers_cost(served: Served) -> None:
+    answer = served.provider.answer(served.provider.call("order_part", {"part": "bolt", "card": "x"}))
+    served.provider.say(replace(answer, headers={"x-litellm-response-cost": "0.0201"}))
+    user = await served.client()
+    await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
+    await user.post("/api/chats/c1/cancel")
+    await served.world.settle()
+    turn = (await user.get("/api/chats/c1/turns/1")).json()
+    assert (turn["error_code"], turn["cost_usd"]) == ("cancelled", "0.0201")
+
+
+async def test_a_request_that_the_provider_rejected_costs_nothing(served: Served) -> None:
+    served.provider.say(served.provider.raw(b'{"error": {"message": "no"}}', 400, "application/json"))
+    user = await served.client()
+    await user.post("/api/chats/c1/messages", json={"text": "Hello", "wait": True})
+    turn = (await user.get("/api/chats/c1/turns/1")).json()
+    assert (turn["error_code"], turn["cost_usd"]) == ("invalid_request", "0")
 
 
 async def test_a_waiting_call_says_its_chat_effect_rule_and_times(served: Served) -> None:

@@ -36,7 +36,7 @@ class Reply:
 
     `prompt_tokens`, `completion_tokens` and `cost_usd` are sums over the turn's answers. `cost_usd` is the exact cost
     in dollars, as decimal text; `cost_micros` (millionths of a dollar) and `cost_cents` are that sum rounded up, once.
-    All three are None when the cost of an answer is not known.
+    All three are None when the cost of an answer is not known, or a request broke off before its answer.
 
     `erased` is None unless the last answer was erased: `{actor, why, at_ms}`, and `text` is empty then."""
 

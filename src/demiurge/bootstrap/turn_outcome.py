@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from typing import Final
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.answer_cost import cost_of_answers
@@ -24,6 +25,9 @@ from demiurge.world.usage import MICROS_PER_CENT
 
 __all__ = ["failures_of", "messages_from", "reply_of"]
 
+BROKEN_OFF: Final = frozenset(("bad_response", "cancelled", "provider_unavailable", "timeout", "truncated"))
+"""The codes of a turn whose last request to a model may have done work and has no answer: nobody knows its cost."""
+
 
 async def reply_of(turn: TurnReader) -> Reply | None:
     """Returns the reply of the turn that was read; None if the chat has no such message."""
@@ -36,7 +40,9 @@ async def reply_of(turn: TurnReader) -> Reply | None:
     may_ask = cell.backend.caller.has("agent", "approver")
     waiting = await cell.backend.read.approvals(str(unit)) if running and may_ask else []
     failed, why = await _failed(turn, request_id)
-    cost = await asyncio.to_thread(cost_of_answers, cell.backend, unit, request_id, answers)
+    cost = None
+    if not _broke_off(turn, why):
+        cost = await asyncio.to_thread(cost_of_answers, cell.backend, unit, request_id, answers)
     usage = [answer.token_usage for answer in answers if answer.token_usage]
     return Reply(
         status="failed" if failed else "awaiting_approval" if running else "done",
@@ -55,6 +61,12 @@ async def reply_of(turn: TurnReader) -> Reply | None:
         max_tokens=turn.max_tokens if state is not None else None,
         erased=turn.answer.erased,
     )
+
+
+def _broke_off(turn: TurnReader, why: Failed | None) -> bool:
+    """Returns whether a turn ended during a request to a model, for which the provider may charge."""
+    call_stopped = any(outcome is not None and outcome.error_code == "cancelled" for _, outcome in turn.calls)
+    return why is not None and why.code in BROKEN_OFF and not call_stopped
 
 
 async def _failed(turn: TurnReader, request_id: int) -> tuple[bool, Failed | None]:

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from demiurge.bootstrap import World
 from demiurge.errors import DemiurgeError
 from demiurge.server.callers import Callers, cookie_name
-from demiurge.server.errors import add_error_handlers
+from demiurge.server.errors import REASONS, ErrorBody, add_error_handlers
 from demiurge.server.guard import Guard
 from demiurge.server.options import ServeOptions
 from demiurge.server.record_feed import RecordFeed
@@ -37,7 +37,7 @@ from demiurge.server.routes import (
     workspaces,
 )
 
-__all__ = ["add_routes", "create_app"]
+__all__ = ["add_routes", "create_app", "with_refusals"]
 
 LOG = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Api(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         """Returns the description of the API in OpenAPI."""
-        description = super().openapi()
+        description = with_refusals(super().openapi())
         cookie = cookie_name(self.state.options)
         description["components"]["securitySchemes"] = {
             "token": {"type": "http", "scheme": "bearer", "description": "A token of `demiurge tokens add`."},
@@ -75,6 +75,18 @@ class Api(FastAPI):
         }
         description["security"] = [{"token": []}, {"cookie": []}]
         return description
+
+
+def with_refusals(description: dict[str, Any]) -> dict[str, Any]:
+    """Returns a description of the API with what `Guard` answers on every path. Changes `description`."""
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorBody.__name__}"}}}
+    for path in description["paths"].values():
+        for method, operation in path.items():
+            answers = operation["responses"]
+            for status in (400,) if method == "get" else (400, 403, 413):
+                answers.setdefault(str(status), {"description": REASONS[status], "content": content})
+            operation["responses"] = dict(sorted(answers.items()))
+    return description
 
 
 def create_app(world: World, options: ServeOptions) -> FastAPI:

@@ -77,7 +77,7 @@ class Callers:
         elif token is not None and await self.tokens.find(token) is not None:
             return token
         self._failures.setdefault(address, deque()).append(_now_s())
-        raise Refused(401, "bad_login", "This login is not valid, or was used before; `demiurge serve` prints another.")
+        raise Refused(401, "bad_login", _BAD_LOGIN)
 
     def _require_patience(self, address: str) -> None:
         now = _now_s()
@@ -107,6 +107,12 @@ class Callers:
     async def is_good(self, session: CallerSession) -> bool:
         """Returns whether the token of a session that was found earlier is still good."""
         return await self.tokens.find(session.secret) is not None
+
+
+_BAD_LOGIN: Final = (
+    "This login is not valid, or was used before. `demiurge serve` prints a new link when it starts, and "
+    "`demiurge tokens add` makes a token."
+)
 
 
 def cookie_name(options: ServeOptions) -> str:

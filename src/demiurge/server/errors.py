@@ -23,7 +23,7 @@ from demiurge.errors import (
     UsageError,
 )
 
-__all__ = ["ErrorBody", "Refused", "add_error_handlers", "error_response", "responses", "status_of"]
+__all__ = ["REASONS", "ErrorBody", "Refused", "add_error_handlers", "error_response", "responses", "status_of"]
 
 LOG = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _CODES: Final = {
 }
 """Codes with a status of their own, whatever their class."""
 
-_REASONS: Final = {
+REASONS: Final = {
     400: "The request cannot be read, or asks for something that cannot be.",
     401: "No valid token or cookie came with the request.",
     403: "The caller lacks the role for this, or the request came from another site.",
@@ -98,7 +98,7 @@ def _text(value: str) -> str:
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Returns the entries of OpenAPI for these statuses, each with an `ErrorBody`."""
-    return {status: {"model": ErrorBody, "description": _REASONS[status]} for status in sorted(statuses)}
+    return {status: {"model": ErrorBody, "description": REASONS[status]} for status in sorted(statuses)}
 
 
 def add_error_handlers(app: FastAPI) -> None:

@@ -91,7 +91,7 @@ async def rules(world: CurrentWorld) -> StandingRuleList:
     return StandingRuleList(rules=await world.standing_rules.list())
 
 
-@router.delete("/rules/{rule_id}", status_code=204, responses=responses(401, 403, 404, 503))
+@router.delete("/rules/{rule_id}", status_code=204, responses=responses(401, 403, 404, 422, 503))
 async def forget(world: CurrentWorld, rule_id: str) -> None:
     """Ends a standing rule."""
     await world.standing_rules.forget(rule_id)

@@ -121,7 +121,7 @@ class Messages(BaseModel):
     messages: list[dict[str, Any]]
 
 
-@router.get("", responses=responses(401, 403, 503))
+@router.get("", responses=responses(401, 403, 422, 503))
 async def chats(
     world: CurrentWorld,
     prefix: Annotated[str, Query(max_length=256, description="Only chats whose id begins so.")] = "",

@@ -31,7 +31,7 @@ class GivenSettlement(BaseModel):
     result: JsonValue = None
 
 
-@router.get("", responses=responses(401, 403, 503))
+@router.get("", responses=responses(401, 403, 422, 503))
 async def doubts(world: CurrentWorld, settled: Annotated[bool, Query()] = False) -> DoubtList:
     """Lists the doubts, with `settled` also those that a person has settled."""
     return DoubtList(doubts=await world.doubts(settled=settled))

@@ -141,7 +141,7 @@ async def _length(world: World) -> int:
         return int((await anext(appends))["length"])
 
 
-@router.get("/head", responses=responses(401, 403, 503))
+@router.get("/head", responses=responses(401, 403, 422, 503))
 async def head(
     world: CurrentWorld,
     prefix: Annotated[str, Query(max_length=2048, description="Only units whose name begins so.")] = "",

@@ -96,7 +96,7 @@ async def definitions(
     return DefinitionList(definitions=sorted(found, key=lambda each: (each.name, each.kind)))
 
 
-@router.get("/defs/{name:path}", responses=responses(401, 403, 404, 503))
+@router.get("/defs/{name:path}", responses=responses(401, 403, 404, 422, 503))
 async def definition(world: CurrentWorld, name: str) -> dict[str, Any]:
     """Returns the definitions with this name, such as `demiurge/ChatState@1`."""
     found = [dict(each) for each in _definitions(world.manifest()) if each["name"] == name]

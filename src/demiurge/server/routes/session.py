@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from html import escape
 from importlib.metadata import version
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
-from fastapi.responses import RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from demiurge.server.callers import CurrentSession, callers_of, cookie_name, csrf_of
-from demiurge.server.errors import responses
+from demiurge.server.errors import Refused, responses
 from demiurge.server.options import ServeOptions
 from demiurge.server.strict_json import StrictJsonRoute
 
@@ -23,6 +24,12 @@ COOKIE_S = 30 * 24 * 3600
 VERSION: Final = version("demiurge-runtime")
 OPEN: Final[dict[str, Any]] = {"security": []}
 """The entry of OpenAPI of a path that needs no token."""
+
+NO_LOGIN: Final = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    '<title>Log in to Demiurge</title><p>{message}</p><p><a href="/">Log in with a token</a></p></html>'
+)
+"""The page for a person whose login link logs nobody in."""
 
 
 class Health(BaseModel):
@@ -96,9 +103,18 @@ async def logout(request: Request, response: Response, current: CurrentSession) 
 
 
 @pages.get("/login")
-async def follow_link(request: Request, code: Annotated[str, Query(max_length=200)]) -> RedirectResponse:
-    """The login link that `demiurge serve` prints."""
-    secret = await callers_of(request).login(_address(request), code=code, token=None)
+async def follow_link(request: Request, code: Annotated[str, Query(max_length=200)] = "") -> Response:
+    """Logs a browser in by the link that `demiurge serve` prints. If the link was used before, a browser that is logged
+    in goes on to the pages, and another one gets a page that says what to do."""
+    callers = callers_of(request)
+    try:
+        secret = await callers.login(_address(request), code=code, token=None)
+    except Refused as refused:
+        try:
+            await callers.session(request)
+        except Refused:
+            return HTMLResponse(NO_LOGIN.format(message=escape(refused.message)), refused.status_code)
+        return RedirectResponse("/", 303)
     answer = RedirectResponse("/", 303)
     _set_cookie(request, answer, secret)
     return answer

@@ -1,0 +1,44 @@
+"""The description of the API in OpenAPI has every error that a path can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.server.conftest import Served
+
+ERROR = {"$ref": "#/components/schemas/ErrorBody"}
+
+
+async def operations(served: Served) -> Iterator[tuple[str, Any]]:
+    description = (await (await served.client()).get("/api/openapi.json")).json()
+    return (
+        (f"{method.upper()} {path}", operation)
+        for path, methods in description["paths"].items()
+        for method, operation in methods.items()
+    )
+
+
+async def test_every_described_error_is_a_code_and_a_message(served: Served) -> None:
+    for name, operation in await operations(served):
+        for status, answer in operation["responses"].items():
+            if int(status) >= 400:
+                assert answer["content"]["application/json"]["schema"] == ERROR, (name, status)
+
+
+async def test_every_path_describes_what_the_server_refuses_before_a_route_is_asked(served: Served) -> None:
+    for name, operation in await operations(served):
+        expected = {"400"} if name.startswith("GET ") else {"400", "403", "413"}
+        assert expected <= set(operation["responses"]), name
+
+
+async def test_every_path_with_parameters_describes_that_one_may_not_fit(served: Served) -> None:
+    for name, operation in await operations(served):
+        if operation.get("parameters"):
+            assert "422" in operation["responses"], name
+
+
+async def test_a_body_that_is_too_large_is_refused_as_it_is_described(served: Served) -> None:
+    user = await served.client()
+    answer = await user.post("/api/chats", content=b"a" * (32 * 2**20 + 1))
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
