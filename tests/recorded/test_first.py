@@ -94,6 +94,15 @@ async def test_a_recorded_chat_is_renamed_and_replays(recording: Recording) -> N
         assert (await world.replay())["ok"]
 
 
+async def test_a_recorded_chat_takes_a_message_that_skips_the_tool_catalog_and_replays(recording: Recording) -> None:
+    async with desk(recording) as world:
+        chat = world.chat("main")
+        before = len(await chat.messages())
+        assert (await chat.send("And now?", skip_tool_catalog=True)).status == "done"
+        assert (await chat.messages())[before]["skip_tool_catalog"] is True
+        assert (await world.replay())["ok"]
+
+
 async def test_the_model_is_told_what_was_said_before(recording: Recording, provider: Provider) -> None:
     async with desk(recording) as world:
         await world.chat("main").send("And now?")

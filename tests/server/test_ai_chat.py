@@ -148,6 +148,22 @@ async def test_a_turn_that_skips_tools_offers_the_model_none(
     assert bool(served.provider.seen[-1].get("tools")) == offers
 
 
+async def test_a_turn_that_skips_the_tool_catalog_records_it_and_sends_the_model_the_same_request(
+    served: Served,
+) -> None:
+    served.provider.say(served.provider.answer(served.provider.text("Fine.")))
+    await lines(served, chatId="plain")
+    await lines(served, chatId="skips", skipToolCatalog=True)
+    plain, skips = served.provider.seen
+    assert skips == plain
+    [shown, answer] = await served.world.chat("skips").messages()
+    assert shown["skip_tool_catalog"] is True
+    stored = json.loads(served.world.backend.read.get_blob(shown["ref"]))
+    assert stored == {**USER, "skip_tool_catalog": True}
+    for message in (answer, *await served.world.chat("plain").messages()):
+        assert "skip_tool_catalog" not in message
+
+
 async def test_only_the_last_message_is_new_and_the_record_is_the_history(served: Served) -> None:
     served.provider.say(served.provider.answer(served.provider.text("Fine.")))
     await lines(served, chatId="c1")

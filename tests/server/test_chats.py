@@ -172,6 +172,17 @@ async def test_a_chat_gets_another_title(served: Served) -> None:
     assert (await user.get("/api/chats/c1")).json()["title"] == "Workshop"
 
 
+async def test_a_message_that_skips_the_tool_catalog_says_so_to_everyone_who_reads_it(served: Served) -> None:
+    served.provider.say(served.provider.answer(served.provider.text("Good day.")))
+    user = await served.client()
+    for skips in (True, False):
+        sent = {"text": "Hello", "skip_tool_catalog": skips, "wait": True}
+        assert (await user.post("/api/chats/c1/messages", json=sent)).json()["status"] == "done"
+    for role in ("user", "agent", "viewer"):
+        said = (await (await served.client(role)).get("/api/chats/c1/messages")).json()["messages"]
+        assert [message.get("skip_tool_catalog") for message in said] == [True, None, None, None], role
+
+
 async def test_a_message_takes_images_that_were_stored_before(served: Served) -> None:
     served.provider.say(served.provider.answer(served.provider.text("A dot.")))
     agent = await served.client("agent")

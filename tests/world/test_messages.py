@@ -57,6 +57,15 @@ def test_a_users_and_a_tools_message_come_back_as_they_were(text: str) -> None:
     assert expand(tool_blob("c1", text), Store().get) == [ToolOutput("c1", text)]
 
 
+def test_a_message_that_skips_the_tool_catalog_says_so_and_is_sent_like_any_other() -> None:
+    skipping = user_blob("Hello", skip_tool_catalog=True)
+    assert canonical_json.parse_object(skipping)["skip_tool_catalog"] is True
+    assert expand(skipping, Store().get) == expand(user_blob("Hello"), Store().get)
+    assert user_blob("Hello", skip_tool_catalog=False) == (
+        b'{"content":[{"text":"Hello","type":"text"}],"role":"user"}'
+    ), "a message that skips nothing keeps the address that it always had"
+
+
 @given(st.lists(ITEMS, max_size=5))
 def test_an_answer_with_reasoning_comes_back_item_by_item(items: list[Item]) -> None:
     store = Store()

@@ -22,7 +22,6 @@ from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.message_body import (
     Attachment,
     MessageBody,
-    StoredAttachment,
     load_body,
     load_view,
     store_attachments,
@@ -124,6 +123,7 @@ class Chat:
         max_tokens: int | None = None,
         tools: Sequence[str] | None = None,
         tool_choice: ToolChoice | None = None,
+        skip_tool_catalog: bool = False,
         on_frame: OnFrame | None = None,
     ) -> Reply:
         """Sends a message and waits until the turn is over or only a person can go on.
@@ -134,6 +134,8 @@ class Chat:
 
         `tools` are the only ones that the model may call in this turn, None those of the chat (see `use_tools`);
         `tool_choice` is for the first request of this turn: "auto", "none", "required" or a `NamedTool`.
+        `skip_tool_catalog` records in the message that its turn needs no catalog of the tools in the prompt. No prompt
+        has such a catalog yet, so the model is asked the same.
 
         A turn that an earlier process left open is finished first, and one of another process waited for. Raises
         InvalidValue (`max_tokens`; `bad_attachment`: of no such type, or over 10 MiB; `policy_denied`,
@@ -146,11 +148,11 @@ class Chat:
             if type(max_tokens) is not int or max_tokens < 1:
                 raise InvalidValue("is a number of tokens, at least 1", path="max_tokens")
             require_fields("max_tokens", await self._lacking())
-        stored = await self._stored(attachments)
+        message = await self._message(text, attachments, skip_tool_catalog=skip_tool_catalog)
         quicker = ("chat_busy", "request_stale", *(("not_in_toolset",) if tools is None else ()))
         for _ in range(TRIES):
             chat = await self._ready(on_frame)
-            request_id, accepted = await self._offer(text, stored, chat, max_tokens, tools, tool_choice)
+            request_id, accepted = await self._offer(message, chat, max_tokens, tools, tool_choice)
             await self.resume(on_frame)
             refused = self._refusal(accepted)
             if refused is None:
@@ -167,6 +169,7 @@ class Chat:
         max_tokens: int | None = None,
         tools: Sequence[str] | None = None,
         tool_choice: ToolChoice | None = None,
+        skip_tool_catalog: bool = False,
     ) -> Said:
         """Takes a message in and returns at once; the process that owns the world goes on with the turn.
 
@@ -174,13 +177,13 @@ class Chat:
         lacking = await self._lacking()
         if max_tokens is not None:
             require_fields("max_tokens", lacking)
-        stored = await self._stored(attachments)
+        message = await self._message(text, attachments, skip_tool_catalog=skip_tool_catalog)
         for _ in range(TRIES):
             chat = await self._cell.settings(lacking)
             if chat is not None and chat.turn is not None and chat.turn.is_open:
                 why = f"The last turn of chat {self.id} is not over; wait for it, decide what it waits for, or stop it."
                 raise Conflict(why, code="chat_busy")
-            request_id, accepted = await self._offer(text, stored, chat, max_tokens, tools, tool_choice)
+            request_id, accepted = await self._offer(message, chat, max_tokens, tools, tool_choice)
             refused = self._refusal(accepted)
             if refused is None:
                 return Said(request_id, accepted)
@@ -195,13 +198,14 @@ class Chat:
         await self.resume()
         return await self._settled(request_id, None)
 
-    async def _stored(self, attachments: Sequence[Attachment]) -> list[StoredAttachment]:
-        return await asyncio.to_thread(store_attachments, attachments, self.backend.run.put_blob)
+    async def _message(self, text: str, attachments: Sequence[Attachment], *, skip_tool_catalog: bool) -> bytes:
+        """Returns the message as its blob, and stores its attachments."""
+        stored = await asyncio.to_thread(store_attachments, attachments, self.backend.run.put_blob)
+        return user_blob(text, attachments=stored, skip_tool_catalog=skip_tool_catalog)
 
     async def _offer(
         self,
-        text: str,
-        attachments: Sequence[StoredAttachment],
+        message: bytes,
         chat: ChatSettings | None,
         max_tokens: int | None,
         tools: Sequence[str] | None,
@@ -215,7 +219,7 @@ class Chat:
         request_id = chat.last_request_id + 1 if chat is not None else 1
         limit = max_tokens if max_tokens is not None or chat is None else chat.own_max_tokens
         settings = {**await self._settings(limit), **offered}
-        return request_id, await self._say(text, attachments, request_id, settings)
+        return request_id, await self._say(message, request_id, settings)
 
     async def use_tools(self, tools: Sequence[str] | None, *, tool_choice: ToolChoice | None = None) -> None:
         """Lets the model call these tools alone, from now on in this chat; None: all that the tool policy allows.
@@ -257,19 +261,13 @@ class Chat:
     def _busy(self) -> Conflict:
         return Conflict(f"Others keep chat {self.id} busy; try again.", code="chat_busy")
 
-    async def _say(
-        self,
-        text: str,
-        attachments: Sequence[StoredAttachment],
-        request_id: int,
-        settings: Mapping[str, Any],
-    ) -> Accepted:
+    async def _say(self, message: bytes, request_id: int, settings: Mapping[str, Any]) -> Accepted:
         """Submits the message. Its words are in its blob alone, so that they can be erased: an event stays for ever."""
         value = {
             "chat_id": self.id,
             "request_id": request_id,
             "text": "",
-            "message_ref": self._put(user_blob(text, attachments=attachments), request_id),
+            "message_ref": self._put(message, request_id),
             **settings,
         }
         return await self.backend.run.submit("demiurge/UserMessage@1", value, None, None)
@@ -338,7 +336,7 @@ class Chat:
 
     async def messages(self, since: int = 0) -> list[dict[str, Any]]:
         """Returns the whole conversation, or the messages from the request id `since` on: `{request_id, role, ref,
-        text, attachments?, tool_calls?, tool?, erased?}`, oldest first.
+        text, attachments?, tool_calls?, tool?, erased?, skip_tool_catalog?}`, oldest first.
 
         `ref` is the address of the message's blob, which `demiurge erase` takes. `attachments` is a list of `{type,
         mime, bytes_ref}`. A message that was erased has no text, and `erased` says by whom, why and when: `{actor, why,
@@ -360,7 +358,7 @@ class Chat:
             if message.tool is not None:
                 result = load_view(self.backend, message.tool.view_ref)
                 entry |= {"text": "", "tool": {**asdict(message.tool), "result": result}}
-            for name in ("attachments", "tool_calls", "erased"):
+            for name in ("attachments", "tool_calls", "erased", "skip_tool_catalog"):
                 if found := getattr(body, name):
                     entry[name] = found
             shown.append(entry)

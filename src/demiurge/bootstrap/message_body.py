@@ -34,7 +34,8 @@ Attachment: TypeAlias = str | os.PathLike[str] | bytes | StoredAttachment
 @dataclass(frozen=True, slots=True)
 class MessageBody:
     """The content of a message. `attachments` are `{type, mime, bytes_ref}`, `tool_calls` are `{id, name,
-    arguments_json}`; `erased` is None, or `{actor, why, at_ms}` of a message that was erased.
+    arguments_json}`; `erased` is None, or `{actor, why, at_ms}` of a message that was erased. `skip_tool_catalog`: the
+    sender asked for a turn without the catalog of the tools in its prompt.
 
     For a caller who does not see records, `attachments` are `{type}` and `arguments_json` is None."""
 
@@ -42,6 +43,7 @@ class MessageBody:
     attachments: Sequence[Mapping[str, Any]] = ()
     tool_calls: Sequence[Mapping[str, Any]] = ()
     erased: Mapping[str, Any] | None = None
+    skip_tool_catalog: bool = False
 
     @classmethod
     def decode(cls, node: Mapping[str, Any]) -> MessageBody:
@@ -49,13 +51,15 @@ class MessageBody:
         parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
         text = "".join(part["text"] for part in parts if part.get("type") == "text")
         attached = [part for part in parts if part.get("type") != "text"]
-        return cls(text, attached, node.get("tool_calls") or ())
+        skips = node.get("skip_tool_catalog") is True
+        return cls(text, attached, node.get("tool_calls") or (), skip_tool_catalog=skips)
 
     @classmethod
     def of_redacted(cls, message: Mapping[str, Any]) -> MessageBody:
         """Returns the content of a redacted message, as the call `read.message` answers it."""
         attached = [{"type": kind} for kind in message["attachments"]]
-        return cls(message["text"], attached, [{**call, "arguments_json": None} for call in message["tool_calls"]])
+        calls = [{**call, "arguments_json": None} for call in message["tool_calls"]]
+        return cls(message["text"], attached, calls, skip_tool_catalog=message["skip_tool_catalog"])
 
 
 def load_body(backend: Backend, ref: str) -> MessageBody:

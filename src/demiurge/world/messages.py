@@ -1,11 +1,13 @@
 """Message blobs: one message a blob, as JSON that any client can write and read.
 
     {"role": "user" | "system" | "assistant", "content": [part...], "tool_calls"?: [{id, name, arguments_json}],
-     "items_ref"?: ref}
+     "items_ref"?: ref, "skip_tool_catalog"?: true}
     {"role": "tool", "tool_call_id": id, "content": text | [part...]}
 
 Parts are `{"type": "text", "text"}`, `{"type": "image" | "audio", "mime", "bytes_ref"}`. `items_ref` names a blob with
 a `list<sys/LlmOutputItem@1>`: the answer in the provider's own order, so that it can be sent back verbatim.
+`skip_tool_catalog` records that the sender of a message wants no catalog of the tools in the prompt of its turn. It is
+written only when it is true, and never sent to a model.
 
 An attachment is stored once, by its address, and becomes a part's bytes only when a request is made. So a record must
 name it, like any blob that must be kept and read: the event that brings a message names the message's blob, and the
@@ -57,13 +59,20 @@ Get = Callable[[Ref], bytes]
 Put = Callable[[bytes], Ref]
 
 
-def user_blob(text: str, role: str = "user", attachments: Sequence[tuple[str, Ref]] = ()) -> bytes:
+def user_blob(
+    text: str,
+    role: str = "user",
+    attachments: Sequence[tuple[str, Ref]] = (),
+    *,
+    skip_tool_catalog: bool = False,
+) -> bytes:
     """Returns the blob of a message by a person or the system. An attachment is its media type with the address of its
     stored bytes."""
     content = [{"type": "text", "text": text}] if text or not attachments else []
     for mime, ref in attachments:
         content.append({"type": mime.partition("/")[0], "mime": mime, "bytes_ref": ref})
-    return canonical_json.encode({"role": role, "content": content})
+    skips = {"skip_tool_catalog": True} if skip_tool_catalog else {}
+    return canonical_json.encode({"role": role, "content": content, **skips})
 
 
 def tool_blob(call_id: str, content: str) -> bytes:

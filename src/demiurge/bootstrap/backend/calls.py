@@ -249,7 +249,7 @@ class ReadCalls(Protocol):
     @needs(*VIEWER)
     def message(self, ref: str) -> dict[str, Any]:
         """A message of a chat, without the arguments of the calls that it proposes: `{role, text, attachments: [type],
-        tool_calls: [{id, name}]}`."""
+        tool_calls: [{id, name}], skip_tool_catalog}`."""
         ...
 
     @needs(*VIEWER)

@@ -160,8 +160,9 @@ class Visibility:
         return self._store.get_blob(ref)
 
     def message(self, text: str) -> dict[str, Any]:
-        """A message of a chat: `{role, text, attachments: [type], tool_calls: [{id, name}]}`, without the arguments of
-        the calls that it proposes. Raises as `blob`; InvalidValue (`bad_message`) for a blob that is none."""
+        """A message of a chat: `{role, text, attachments: [type], tool_calls: [{id, name}], skip_tool_catalog}`,
+        without the arguments of the calls that it proposes. Raises as `blob`; InvalidValue (`bad_message`) for a blob
+        that is none."""
         ref = parse_ref(text)
         if not self._may_read(ref) and not self._says(ref):
             raise _no_blob(ref)
@@ -237,6 +238,7 @@ def _message(data: bytes) -> dict[str, Any] | None:
             "text": "".join(part["text"] for part in parts if part["type"] == "text"),
             "attachments": [part["type"] for part in parts if part["type"] != "text"],
             "tool_calls": [{"id": call["id"], "name": call["name"]} for call in node.get("tool_calls", ())],
+            "skip_tool_catalog": node.get("skip_tool_catalog") is True,
         }
     except (InvalidValue, KeyError, TypeError, AttributeError):
         return None

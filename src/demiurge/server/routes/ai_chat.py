@@ -26,8 +26,8 @@ class ChatTurn(BaseModel):
     """The body that a chat user interface posts. Other fields are ignored.
 
     The record of the world is the history: of all messages only the last one is new, and it is the user's. The other
-    messages are checked (docs/streams.md) and then dropped. `skipToolCatalog` and `skipTools` leave the catalog's text,
-    or the tools as well, out of the request to the model."""
+    messages are checked (docs/streams.md) and then dropped. `skipTools` leaves the tools out of the request to the
+    model. `skipToolCatalog` is recorded in the message; no prompt has a catalog of the tools yet."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
     messages: list[dict[str, JsonValue]] = Field(min_length=1, max_length=2000)
@@ -55,7 +55,12 @@ async def chat_turn(request: Request, world: CurrentWorld, given: ChatTurn) -> S
     texts = [part.text for part in parts if isinstance(part, Text)]
     attachments = [part.data for part in parts if isinstance(part, Image | Audio)]
     chat = world.chat(given.chat_id if given.chat_id is not None else new_id("chat", SystemEntropy()))
-    said = await chat.say("\n".join(texts), attachments=attachments, tools=() if given.skip_tools else None)
+    said = await chat.say(
+        "\n".join(texts),
+        attachments=attachments,
+        tools=() if given.skip_tools else None,
+        skip_tool_catalog=given.skip_tool_catalog,
+    )
     headers = {**HEADERS, "x-demiurge-chat": _header(chat.id)}
     lines = turn_lines(chat, said.request_id, request.app.state.closing)
     return StreamingResponse(lines, headers=headers)

@@ -84,6 +84,9 @@ class NewMessage(BaseModel):
     attachments: list[NewAttachment] = Field([], max_length=MAX_ATTACHED)
     max_tokens: int | None = Field(None, ge=1, le=10_000_000)
     tools: list[str] | None = Field(None, max_length=512)
+    skip_tool_catalog: bool = Field(
+        False, description="Recorded in the message; no prompt has a catalog of the tools yet."
+    )
     wait: bool = Field(False, description="Answer when the turn is over, or only a person can go on.")
 
 
@@ -203,7 +206,13 @@ async def send(request: Request, world: CurrentWorld, chat_id: ChatId, given: Ne
     that waits with `running`."""
     chat = world.chat(chat_id)
     attachments = [StoredAttachment(each.mime, parse_ref(each.bytes_ref)) for each in given.attachments]
-    said = await chat.say(given.text, attachments=attachments, max_tokens=given.max_tokens, tools=given.tools)
+    said = await chat.say(
+        given.text,
+        attachments=attachments,
+        max_tokens=given.max_tokens,
+        tools=given.tools,
+        skip_tool_catalog=given.skip_tool_catalog,
+    )
     place: dict[str, Any] = {
         "chat_id": chat_id,
         "unit": said.accepted.unit,
