@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-from playwright.async_api import Route, expect
+from playwright.async_api import Browser, Route, expect
+from tests.provider import Provider
+from tests.server.conftest import ENVIRONMENT, order_part, served_on
 from tests.shell.conftest import Screen
 from tests.shell.steps import approval_records, ask_for_order, card_of, say
 
+from demiurge import World
 from demiurge.bootstrap.workspace import Workspace
 
 
@@ -18,6 +22,23 @@ async def test_check_01_a_waiting_card_and_its_countdown_are_there_after_a_reloa
         await expect(card_of(page).get_by_role("button", name="Approve this call")).to_be_enabled()
         await expect(card_of(page).locator("[data-countdown]")).to_contain_text("6 d 23 h")
         await page.reload()
+
+
+async def test_a_card_says_in_words_which_line_of_the_policy_asks(
+    tmp_path: Path, provider: Provider, browser: Browser
+) -> None:
+    opening = World.open(
+        tmp_path / "w",
+        [order_part],
+        provider="openai-responses",
+        base_url=provider.url,
+        environment=ENVIRONMENT,
+    )
+    async with opening as world, served_on(world, provider) as served:
+        await ask_for_order(served)
+        page = await Screen(served, browser).page("/chats/c1")
+        await expect(card_of(page)).to_contain_text("every call of order_part is asked for")
+        await page.context.close()
 
 
 async def test_check_03_a_decided_card_has_no_buttons_after_a_reload(screen: Screen) -> None:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, FilePayload, Page, expect
+from playwright.async_api import Browser, FilePayload, Page, Route, expect
 from tests.provider import Provider
 from tests.server.conftest import serving_world
 from tests.shell.conftest import Screen
@@ -77,6 +77,8 @@ async def test_stop_ends_a_turn_and_the_message_can_be_said_again(screen: Screen
     await say(page, "Count")
     await page.get_by_role("button", name="Stop").click()
     await expect(page.locator(".message .problem")).to_contain_text("This turn")
+    await expect(page.locator(".turn-status")).to_have_text("Stopped")
+    await expect(page.locator(".tokens")).to_have_text("Tokens and cost unknown")
     provider.let_go.set()
     provider.say(provider.answer(provider.text("now")))
     await page.get_by_role("button", name="Say it again").click()
@@ -195,6 +197,27 @@ async def test_check_17_a_view_that_was_scrolled_up_stays(screen: Screen, comes:
     await expect(coming).not_to_be_in_viewport()
     await page.get_by_role("button", name="To the newest").click()
     await expect(page.locator(".viewport-end")).to_be_in_viewport()
+
+
+async def test_text_that_is_typed_while_a_message_is_being_sent_stays(screen: Screen) -> None:
+    screen.served.provider.say(screen.served.provider.answer(screen.served.provider.text("Yes.")))
+    page = await screen.page("/chats")
+    await page.get_by_role("button", name="New chat").click()
+    sent, let_go = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        sent.set()
+        await let_go.wait()
+        await route.continue_()
+
+    await page.route(lambda url: url.endswith("/messages"), hold, times=1)
+    await say(page, "First")
+    await sent.wait()
+    await page.get_by_label("Message", exact=True).press_sequentially(" second")
+    let_go.set()
+    await expect(page.locator(".markdown")).to_have_text("Yes.")
+    await expect(page.locator(".message.user .plain")).to_have_text(["First"])
+    await expect(page.get_by_label("Message", exact=True)).to_have_value(" second")
 
 
 async def test_check_13_a_card_that_comes_while_somebody_writes_in_the_chat_takes_neither_focus_nor_keys(

@@ -111,7 +111,9 @@ export function ApprovalCard({ approval, showChat = false, onDecided }: CardProp
 
 /** A line of the tool policy in words; a line of another kind as it is written in the policy. */
 function ruleText(rule: Record<string, unknown>): string {
-  if (rule.rule === "require_approval_for_effects") return `every call with the effect ${rule.effect} is asked for`;
+  const named = rule.rule_name === undefined ? "" : ` (rule ${rule.rule_name})`;
+  if (rule.rule === "require_approval_for_effects") return `every call with the effect ${rule.effect} is asked for${named}`;
+  if (rule.rule === "require_approval_for_tools") return `every call of ${rule.tool} is asked for${named}`;
   return JSON.stringify(rule);
 }
 

@@ -29,7 +29,7 @@ export function Composer({ dropZone, onSent }: ComposerProps) {
     setSending(true);
     onSent();
     if (await send(text, asNew(files.list))) {
-      setText("");
+      setText((now) => (now.startsWith(text) ? now.slice(text.length) : now)); // what was typed meanwhile stays
       files.clear();
     }
     setSending(false);

@@ -162,8 +162,9 @@ function TurnEnd({ request, isLast }: { request: number; isLast: boolean }) {
       )}
       {turn.finish_reason === "length" && <p className="faint">The answer was cut at the limit of its length.</p>}
       <p className="faint tokens">
-        {turn.prompt_tokens} tokens in, {turn.completion_tokens} out, cost{" "}
-        {turn.cost_usd === null ? "unknown" : `$${turn.cost_usd}`}
+        {turn.cost_usd === null && turn.prompt_tokens === 0
+          ? "Tokens and cost unknown"
+          : `${turn.prompt_tokens} tokens in, ${turn.completion_tokens} out, cost ${turn.cost_usd === null ? "unknown" : `$${turn.cost_usd}`}`}
       </p>
     </>
   );
@@ -192,7 +193,9 @@ function TurnStatus() {
       : turn?.status === "running"
         ? "Answering …"
         : turn?.status === "failed"
-          ? "Failed"
+          ? turn.error_code === "cancelled"
+            ? "Stopped"
+            : "Failed"
           : "";
   return (
     <p role="status" className="turn-status">
