@@ -12,7 +12,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -21,6 +21,8 @@ from starlette.types import Receive, Scope, Send
 from demiurge.errors import DemiurgeError
 
 __all__ = ["EventStream", "StreamEvent", "merged", "while_allowed"]
+
+T = TypeVar("T")
 
 STALL_S: Final = 30.0
 """How long one write may wait for the reader, in seconds."""
@@ -140,11 +142,11 @@ async def merged(*sources: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes,
 
 
 async def while_allowed(
-    source: AsyncGenerator[bytes, None], is_allowed: Callable[[], Awaitable[bool]]
-) -> AsyncGenerator[bytes, None]:
-    """Yields the events of a source until `is_allowed` says no, for instance because a token was revoked."""
+    source: AsyncGenerator[T, None], is_allowed: Callable[[], Awaitable[bool]]
+) -> AsyncGenerator[T, None]:
+    """Yields the items of a source until `is_allowed` says no, for instance because a token was revoked."""
     async with aclosing(source):
-        async for events in source:
+        async for item in source:
             if not await is_allowed():
                 return
-            yield events
+            yield item

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.errors import DemiurgeError
+from demiurge.server.streams import while_allowed
 from demiurge.tools.events import (
     AiEvent,
     AssistantFinal,
@@ -37,19 +38,22 @@ LOG = logging.getLogger(__name__)
 AGAIN: Final = "The answer broke off and begins again; the text before this does not count."
 
 
-async def turn_lines(chat: Chat, request_id: int, closing: asyncio.Event) -> AsyncGenerator[bytes, None]:
-    """Yields the lines of a turn until it is over, only a person can go on, or the server is `closing`; the first line
-    names the chat."""
+async def turn_lines(
+    chat: Chat, request_id: int, closing: asyncio.Event, is_allowed: Callable[[], Awaitable[bool]]
+) -> AsyncGenerator[bytes, None]:
+    """Yields the lines of a turn until it is over, only a person can go on, the server is `closing`, or the caller is
+    not allowed any more; the first line names the chat."""
     stream = DataStream()
     yield Frame("2", [{"type": "chat", "chatId": chat.id, "requestId": request_id}]).line
     try:
         turn = _Turn(chat, request_id, await _redactions(chat))
-        async with aclosing(_until(closing, turn.events())) as events:
+        async with aclosing(while_allowed(_until(closing, turn.events()), is_allowed)) as events:
             async for event in events:
                 for frame in stream.take(event):
                     yield frame.line
-        if closing.is_set():
-            for frame in (Frame("2", [{"type": "closing"}]), *stream.end("aborted")):
+        if closing.is_set() or not await is_allowed():
+            why = "closing" if closing.is_set() else "unauthorized"
+            for frame in (Frame("2", [{"type": why}]), *stream.end("aborted")):
                 yield frame.line
             return
         reply = await chat.reply(request_id)

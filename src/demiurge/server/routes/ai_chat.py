@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from demiurge.errors import InvalidValue
-from demiurge.server.callers import CurrentWorld
+from demiurge.server.callers import CurrentSession, callers_of
 from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.server.turn_stream import turn_lines
@@ -45,16 +47,16 @@ class ChatTurn(BaseModel):
         **responses(400, 401, 403, 404, 409, 413, 422, 503),
     },
 )
-async def chat_turn(request: Request, world: CurrentWorld, given: ChatTurn) -> StreamingResponse:
+async def chat_turn(request: Request, current: CurrentSession, given: ChatTurn) -> StreamingResponse:
     """Sends the last message to a chat, and streams the turn. Without `chatId` a chat is made; the first line has its
     id.
 
     The turn goes on when the connection is closed. If a call needs a person's decision, the stream ends without the
-    result of that call."""
+    result of that call. It ends before the turn if the caller's token is revoked or expires."""
     parts = _new_message(given)
     texts = [part.text for part in parts if isinstance(part, Text)]
     attachments = [part.data for part in parts if isinstance(part, Image | Audio)]
-    chat = world.chat(given.chat_id if given.chat_id is not None else new_id("chat", SystemEntropy()))
+    chat = current.world.chat(given.chat_id if given.chat_id is not None else new_id("chat", SystemEntropy()))
     said = await chat.say(
         "\n".join(texts),
         attachments=attachments,
@@ -62,7 +64,8 @@ async def chat_turn(request: Request, world: CurrentWorld, given: ChatTurn) -> S
         skip_tool_catalog=given.skip_tool_catalog,
     )
     headers = {**HEADERS, "x-demiurge-chat": _header(chat.id)}
-    lines = turn_lines(chat, said.request_id, request.app.state.closing)
+    is_allowed = partial(callers_of(request).is_good, current)
+    lines = turn_lines(chat, said.request_id, request.app.state.closing, is_allowed)
     return StreamingResponse(lines, headers=headers)
 
 
