@@ -156,6 +156,30 @@ async def test_chats_are_listed_by_when_something_happened_in_them_last(served: 
     assert [chat["chat_id"] for chat in newest] == ["a"]
 
 
+async def test_chats_are_read_in_windows_and_found_by_title_or_id(served: Served) -> None:
+    user = await served.client()
+    for number in range(5):
+        await user.post(
+            "/api/chats", json={"chat_id": f"c{number}", "title": f"{'Garden' if number % 2 else 'Shop'} {number}"}
+        )
+
+    async def window(**query: str | int) -> tuple[list[str], int | None]:
+        answer = (await user.get("/api/chats", params=query)).json()
+        return [chat["chat_id"] for chat in answer["chats"]], answer["next"]
+
+    first, next_window = await window(limit=2)
+    assert (first, next_window is None) == (["c4", "c3"], False)
+    assert next_window is not None
+    await user.patch("/api/chats/c2", json={"title": "Renamed"})  # it goes to the top, out of the later windows
+    assert await window(limit=2, before=next_window) == (["c1", "c0"], None)
+    assert await window(search=" gARD ") == (["c3", "c1"], None)
+    assert await window(search="C0") == (["c0"], None)
+    found, after = await window(search="garden", limit=1)
+    assert (found, after is None) == (["c3"], False)
+    assert after is not None
+    assert await window(search="garden", limit=1, before=after) == (["c1"], None)
+
+
 async def test_a_chat_gets_another_title(served: Served) -> None:
     user, viewer = await served.client(), await served.client("viewer")
     await user.post("/api/chats", json={"chat_id": "c1", "title": "Shop"})

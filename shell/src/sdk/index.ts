@@ -58,7 +58,13 @@ export const sessionGet = () => get<Session>("/api/session");
 export const login = (token: string) => post<void>("/api/login", { token });
 export const logout = () => post<void>("/api/logout", {});
 
-export const chatsGet = () => get<{ chats: ChatSummary[] }>("/api/chats", { limit: 1000 });
+export interface ChatsQuery {
+  search?: string;
+  before?: number | null;
+  limit?: number;
+}
+export const chatsGet = (query: ChatsQuery = { limit: 1000 }) =>
+  get<{ chats: ChatSummary[]; next: number | null }>("/api/chats", { ...query });
 export const chatGet = (chat: string) => get<ChatSummary>(`/api/chats/${part(chat)}`);
 export const chatPost = (title: string) => post<ChatSummary>("/api/chats", { title });
 export const turnGet = (chat: string, requestId: number) => 

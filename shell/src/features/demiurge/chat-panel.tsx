@@ -1,12 +1,11 @@
 /** The chats: a list that can be searched, and the chat that is open. */
 import { type FormEvent, useState } from "react";
 import "./demiurge.css";
-import { useLive } from "../../live/use-live";
 import { Empty, ErrorNote, Loading } from "../../parts/notes";
 import { Link, navigate, usePath } from "../../router";
-import { chatPost, type ChatSummary, chatsGet, sentence } from "../../sdk";
+import { chatPost, sentence } from "../../sdk";
 import { maySend, useSession } from "../../session";
-import { CHAT } from "./chat-data";
+import { useChatList } from "./chat-list";
 import { ChatView } from "./chat-view";
 
 const STATUS = { new: "", running: "answering", done: "", failed: "failed", awaiting_approval: "waits for approval" };
@@ -25,13 +24,13 @@ export function ChatPanel() {
 }
 
 function ChatList({ open }: { open: string | null }) {
-  const live = useLive("chats", chatsGet, (record) => record.unit.startsWith(`${CHAT}/`));
   const [search, setSearch] = useState("");
-  const chats = (live.data?.chats ?? []).filter((chat) => matches(chat, search));
+  const { live, showMore } = useChatList(search.trim());
+  const { chats, searched, next } = live.data ?? { chats: [], searched: "", next: null };
 
   return (
     <aside className="chat-list" aria-label="Chats">
-      {maySend(useSession()) && <NewChat />}
+      {maySend(useSession()) && <NewChat onMade={() => setSearch("")} />}
       <input
         type="search"
         dir="auto"
@@ -43,7 +42,7 @@ function ChatList({ open }: { open: string | null }) {
       {live.error !== undefined && <ErrorNote message={sentence(live.error)} onRetry={live.reload} />}
       {live.loading && <Loading label="Loading the chats" />}
       {live.data !== undefined && chats.length === 0 && (
-        <Empty>{search === "" ? "There is no chat yet." : "No chat has this in its title or id."}</Empty>
+        <Empty>{searched === "" ? "There is no chat yet." : "No chat has this in its title or id."}</Empty>
       )}
       <ul>
         {chats.map((chat) => (
@@ -58,16 +57,16 @@ function ChatList({ open }: { open: string | null }) {
           </li>
         ))}
       </ul>
+      {next !== null && (
+        <button type="button" onClick={showMore}>
+          Show more chats
+        </button>
+      )}
     </aside>
   );
 }
 
-function matches(chat: ChatSummary, search: string): boolean {
-  const wanted = search.trim().toLocaleLowerCase();
-  return `${chat.title}\n${chat.chat_id}`.toLocaleLowerCase().includes(wanted);
-}
-
-function NewChat() {
+function NewChat({ onMade }: { onMade: () => void }) {
   const [title, setTitle] = useState("");
   const [problem, setProblem] = useState("");
   const make = async (event: FormEvent) => {
@@ -76,6 +75,7 @@ function NewChat() {
     try {
       const made = await chatPost(title.trim());
       setTitle("");
+      onMade();
       navigate(`/chats/${encodeURIComponent(made.chat_id)}`);
     } catch (error) {
       setProblem(sentence(error));

@@ -48,9 +48,11 @@ class ChatSummary(BaseModel):
 
 
 class Chats(BaseModel):
-    """The chats of the world, the most recently active first."""
+    """Chats of the world, the most recently active first. `next`: the `before` that reads on; None if there are no
+    more."""
 
     chats: list[ChatSummary]
+    next: int | None
 
 
 class NewChat(BaseModel):
@@ -128,19 +130,30 @@ class Messages(BaseModel):
 async def chats(
     world: CurrentWorld,
     prefix: Annotated[str, Query(max_length=256, description="Only chats whose id begins so.")] = "",
+    search: Annotated[str, Query(max_length=500, description="Only chats with this in their title or id.")] = "",
+    before: Annotated[
+        int | None, Query(ge=0, le=2**53, description="Only chats whose last record has a position below this.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Chats:
-    """Lists chats with their titles, the most recently active first."""
-    heads = sorted(
-        await asyncio.to_thread(world.backend.read.heads, f"{CHAT}/{prefix}"), key=lambda head: -head.position
-    )
+    """Lists chats with their titles, the most recently active first. Upper and lower case are the same to `search`."""
+    heads = await asyncio.to_thread(world.backend.read.heads, f"{CHAT}/{prefix}")
     waiting = await world.backend.read.waiting_units()
-    found = []
-    for key in (Unit.parse(head.unit).key for head in heads[:limit]):
+    wanted = search.strip().casefold()
+    found: list[ChatSummary] = []
+    last = 0
+    for head in sorted(heads, key=lambda head: -head.position):
+        if before is not None and head.position >= before:
+            continue
+        key = Unit.parse(head.unit).key
         state = await world.chat(key).standing()
-        if state is not None:
-            found.append(_summary(key, state, waiting=str(Unit(CHAT, key)) in waiting))
-    return Chats(chats=found)
+        if state is None or wanted not in f"{state.title or ''}\n{key}".casefold():
+            continue
+        if len(found) == limit:
+            return Chats(chats=found, next=last)
+        found.append(_summary(key, state, waiting=head.unit in waiting))
+        last = head.position
+    return Chats(chats=found, next=None)
 
 
 @router.post("", status_code=201, responses=responses(400, 401, 403, 409, 422, 503))

@@ -1,0 +1,85 @@
+"""The list of chats in a browser: what it reads does not grow with the number of chats."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.async_api import Page, expect
+from tests.shell.conftest import Screen
+
+CHATS = 120
+
+
+async def make_chats(screen: Screen) -> None:
+    """Makes chats `c0` to `c119`. The last of them was made last."""
+    user = await screen.served.client()
+    for number in range(CHATS):
+        await user.post("/api/chats", json={"chat_id": f"c{number}", "title": f"Chat {number}"})
+
+
+def watch_chat_reads(page: Page) -> list[str]:
+    """Returns a list that grows with each read of chats: the id of one chat, or `limit=N` for a window of them."""
+    reads: list[str] = []
+
+    def note(url: str) -> None:
+        path, query = urlsplit(url).path, parse_qs(urlsplit(url).query)
+        if path == "/api/chats":
+            reads.append(f"limit={query['limit'][0]}")
+        elif path.startswith("/api/chats/") and path.count("/") == 3:
+            reads.append(path.rsplit("/", 1)[1])
+
+    page.on("request", lambda request: note(request.url) if request.method == "GET" else None)
+    return reads
+
+
+async def test_a_record_of_a_chat_makes_the_list_read_that_chat_alone(screen: Screen) -> None:
+    await make_chats(screen)
+    page = await screen.page("/chats")
+    rows = page.locator(".chat-list li")
+    await expect(rows).to_have_count(50)
+    user = await screen.served.client()
+    await user.patch("/api/chats/c117", json={"title": "Shown"})
+    await expect(rows.first).to_have_text("Shown")  # the stream is open, and what it began with is read
+    reads = watch_chat_reads(page)
+    provider = screen.served.provider
+    provider.say(provider.answer(provider.text("Yes.")))
+    await user.post("/api/chats/c3/messages", json={"text": "Hello", "wait": True})
+    await user.patch("/api/chats/c3", json={"title": "Renamed"})
+    await expect(rows.first).to_have_text("Renamed")
+    await user.patch("/api/chats/c118", json={"title": "Renamed too"})
+    await expect(rows.first).to_have_text("Renamed too")
+    await expect(rows.nth(1)).to_have_text("Renamed")
+    await expect(rows.get_by_text("Renamed")).to_have_count(2)
+    assert set(reads) == {"c3", "c118"}
+
+
+async def test_more_chats_are_read_window_by_window(screen: Screen) -> None:
+    await make_chats(screen)
+    page = await screen.page("/chats")
+    rows = page.locator(".chat-list li")
+    await expect(rows).to_have_count(50)
+    reads = watch_chat_reads(page)
+    more = page.get_by_role("button", name="Show more chats")
+    await more.click()
+    await expect(rows).to_have_count(100)
+    await more.click()
+    await expect(rows).to_have_count(CHATS)
+    await expect(more).to_have_count(0)
+    await expect(rows.first).to_have_text("Chat 119")
+    await expect(rows.last).to_have_text("Chat 0")
+    assert [read for read in reads if read != "limit=50"] == []
+
+
+async def test_a_search_finds_a_chat_that_is_not_in_the_window(screen: Screen) -> None:
+    await make_chats(screen)
+    page = await screen.page("/chats")
+    rows = page.locator(".chat-list li")
+    await expect(rows).to_have_count(50)
+    await page.get_by_label("Search chats").fill("chat 7")
+    await expect(rows).to_have_text([f"Chat {number}" for number in (*range(79, 69, -1), 7)])
+    await page.get_by_label("Search chats").fill("no such title")
+    await expect(page.get_by_text("No chat has this in its title or id.")).to_be_visible()
+    await page.get_by_label("Title of a new chat").fill("Another")
+    await page.get_by_role("button", name="New chat").click()
+    await expect(page.get_by_label("Search chats")).to_have_value("")
+    await expect(rows.first).to_have_text("Another")
