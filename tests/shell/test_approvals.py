@@ -38,6 +38,8 @@ async def test_a_card_says_in_words_which_line_of_the_policy_asks(
         await ask_for_order(served)
         page = await Screen(served, browser).page("/chats/c1")
         await expect(card_of(page)).to_contain_text("every call of order_part is asked for")
+        line = '[{"rule":"require_approval_for_tools","tool":"order_part"}]'
+        await expect(card_of(page).get_by_title(line)).to_have_text("every call of order_part is asked for")
         await page.context.close()
 
 

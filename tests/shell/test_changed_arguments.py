@@ -131,9 +131,23 @@ async def test_a_refusal_of_the_server_is_said_and_the_form_stays(screen: Screen
     await card.get_by_label("address").fill('{"street": 7}')
     await show_end(card.get_by_role("group", name="Changed arguments"))
     await card.get_by_role("button", name="Approve with changed arguments").click()
-    await expect(card.get_by_role("alert")).to_contain_text("do not fit the schema of send_parcel")
+    await expect(card.get_by_role("alert")).to_contain_text("schema of send_parcel: address.street must be a text.")
     await expect(card.get_by_label("address")).to_have_value('{"street": 7}')
     assert await approval_records(screen.served) == []
+
+
+async def test_check_11_hidden_characters_of_a_field_are_shown_by_number_below_it(screen: Screen) -> None:
+    await ask_for_parcel(screen.served, json.dumps({**PARCEL, "city": "ab\u202ecd"}))
+    page = await screen.page("/chats/c1")
+    card = await begin_to_change(page)
+    field = card.locator(".field", has=page.get_by_label("city"))
+    await expect(field.locator(".field-verbatim")).to_have_text("This field holds hidden characters: abU+202Ecd")
+    await expect(card.locator(".field-verbatim")).to_have_count(1)
+    await card.get_by_label("city").fill("Rome")
+    await expect(card.locator(".field-verbatim")).to_have_count(0)
+    await card.get_by_label("note").locator("xpath=ancestor::*[@class='field']").get_by_role("checkbox").check()
+    await card.get_by_label("note", exact=False).last.fill("soft\u200bly")
+    await expect(card.locator(".field-verbatim")).to_contain_text("softU+200Bly")
 
 
 async def test_check_10_changed_arguments_are_read_to_their_end_before_they_can_be_approved(screen: Screen) -> None:

@@ -5,6 +5,11 @@ import type { ReactNode } from "react";
 const HIDDEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
+/** Returns whether a text has characters that `Verbatim` shows by number. */
+export function hasHidden(text: string): boolean {
+  return text.search(HIDDEN) >= 0;
+}
+
 export function Verbatim({ text }: { text: string }) {
   const shown: ReactNode[] = [];
   let end = 0;

@@ -28,10 +28,10 @@ export function apiPath(path: string, query: Query = {}): string {
   return given.length === 0 ? path : `${path}?${search}`;
 }
 
-async function send(method: string, path: string, body?: BodyInit, headers: Record<string, string> = {}, cache?: RequestCache) {
+async function send(method: string, path: string, body?: BodyInit, headers: Record<string, string> = {}) {
   let response: Response;
   try {
-    response = await fetch(path, { method, body, cache, headers: { ...headers, "x-demiurge-csrf": csrf } });
+    response = await fetch(path, { method, body, headers: { ...headers, "x-demiurge-csrf": csrf } });
   } catch {
     throw new ApiError(0, "offline", "The server does not answer. Check that `demiurge serve` runs, then try again.");
   }
@@ -65,9 +65,9 @@ export interface Head {
   type: string;
 }
 
-/** Returns the first bytes of a file as text. The browser's cache is not asked: what is in the file may have been erased. */
+/** Returns the first bytes of a file as text. */
 export async function getHead(path: string, bytes: number): Promise<Head> {
-  const response = await send("GET", path, undefined, { range: `bytes=0-${bytes - 1}` }, "no-store");
+  const response = await send("GET", path, undefined, { range: `bytes=0-${bytes - 1}` });
   const size = response.headers.get("content-range")?.split("/")[1] ?? response.headers.get("content-length");
   const data = await response.arrayBuffer();
   return { text: new TextDecoder().decode(data), shown: data.byteLength, size: Number(size ?? 0), type: response.headers.get("content-type") ?? "" };

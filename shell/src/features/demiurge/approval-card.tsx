@@ -109,18 +109,31 @@ export function ApprovalCard({ approval, showChat = false, onDecided }: CardProp
   );
 }
 
+const calls = ({ effect, tool }: Record<string, unknown>) =>
+  effect === undefined ? `every call of ${tool}` : `every call with the effect ${effect}`;
+
+/** The lines of a tool policy in words. The policy may have changed since the call began to wait. */
+const RULES: Record<string, (rule: Record<string, unknown>) => string> = {
+  require_approval_for_effects: (rule) => `${calls(rule)} is asked for`,
+  require_approval_for_tools: (rule) => `${calls(rule)} is asked for`,
+  allowed_tools: (rule) => `${calls(rule)} is allowed by now`,
+  denied_effects: (rule) => `${calls(rule)} is denied by now`,
+  denied_tools: (rule) => `${calls(rule)} is denied by now`,
+};
+
 /** A line of the tool policy in words; a line of another kind as it is written in the policy. */
 function ruleText(rule: Record<string, unknown>): string {
-  const named = rule.rule_name === undefined ? "" : ` (rule ${rule.rule_name})`;
-  if (rule.rule === "require_approval_for_effects") return `every call with the effect ${rule.effect} is asked for${named}`;
-  if (rule.rule === "require_approval_for_tools") return `every call of ${rule.tool} is asked for${named}`;
-  return JSON.stringify(rule);
+  const words = RULES[String(rule.rule)];
+  if (words === undefined) return JSON.stringify(rule);
+  return words(rule) + (rule.rule_name === undefined ? "" : ` (rule ${rule.rule_name})`);
 }
 
 function Rules({ approval }: { approval: Approval }) {
   return (
     <>
-      <span className="wrap">{approval.rules.map(ruleText).join("; ") || "the tool policy"}</span>{" "}
+      <span className="wrap" title={JSON.stringify(approval.rules)}>
+        {approval.rules.map(ruleText).join("; ") || "the tool policy"}
+      </span>{" "}
       <code className="faint" title={`Digest of the rules: ${approval.rule_digest}`}>
         {approval.rule_digest.slice(0, 19)}…
       </code>

@@ -2,7 +2,7 @@
 import { useEffect, useId, useRef, useState } from "react";
 import { Arguments } from "../../parts/arguments";
 import { ErrorNote, Loading } from "../../parts/notes";
-import { Verbatim } from "../../parts/verbatim";
+import { hasHidden, Verbatim } from "../../parts/verbatim";
 import { sentence, toolGet } from "../../sdk";
 import { type ArgumentField, argumentsJson, fieldProblem, fieldsOf } from "./argument-fields";
 
@@ -101,9 +101,10 @@ const choiceText = (json: string) => (json.startsWith('"') ? String(JSON.parse(j
 export function Field({ field, onChange }: { field: ArgumentField; onChange: (part: Partial<ArgumentField>) => void }) {
   const id = useId();
   const problem = fieldProblem(field);
+  const isMarked = field.given && hasHidden(field.text);
   const common = {
     id,
-    "aria-describedby": `${id}-about`,
+    "aria-describedby": isMarked ? `${id}-hidden ${id}-about` : `${id}-about`,
     "aria-invalid": problem !== "" || undefined,
   };
   return (
@@ -141,6 +142,14 @@ export function Field({ field, onChange }: { field: ArgumentField; onChange: (pa
           value={field.text}
           onChange={(event) => onChange({ text: event.target.value })}
         />
+      )}
+      {isMarked && (
+        <p className="field-verbatim" id={`${id}-hidden`}>
+          This field holds hidden characters:{" "}
+          <bdi className="wrap">
+            <Verbatim text={field.text} />
+          </bdi>
+        </p>
       )}
       <p className={problem === "" ? "faint" : "bad"} id={`${id}-about`}>
         {problem !== "" ? problem : field.about}

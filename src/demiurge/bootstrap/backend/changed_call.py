@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from demiurge.errors import InvalidValue, NotFound
-from demiurge.tools.argument_check import may_fit
+from demiurge.tools.argument_problem import argument_problem
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref
 from demiurge.wire.items import ToolCall
@@ -24,8 +24,10 @@ def changed_call(host: Host, intent: bytes, arguments_json: str) -> bytes | None
     except (InvalidValue, TypeError, AttributeError) as error:
         raise InvalidValue(f"The changed arguments are not a JSON object: {error}", code="bad_arguments") from None
     spec = host.manifest.toolset.get(params["tool"])
-    if spec is not None and not may_fit(spec.input_schema, arguments):
-        text = f"The changed arguments do not fit the schema of {params['tool']}; `demiurge tools show` prints it."
+    problem = argument_problem(spec.input_schema, arguments) if spec is not None else ""
+    if problem != "":
+        text = f"The changed arguments do not fit the schema of {params['tool']}: {problem}."
+        text += " `demiurge tools show` prints the schema."
         raise InvalidValue(text, code="bad_arguments")
     proposed = canonical_json.parse_object(host.get_blob(Ref(params["call_ref"])))
     text = canonical_json.encode(arguments).decode()
