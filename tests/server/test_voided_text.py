@@ -67,7 +67,7 @@ async def served_by_an_heir(folder: Path, provider: SlowProvider) -> AsyncIterat
     owner = OwnerThread(folder, provider)
     heir: World = guest(owner.world, folder, owner.successor)
     try:
-        async with served_on(heir, provider) as served, asyncio.timeout(30):
+        async with served_on(heir, provider) as served, asyncio.timeout(100):
             yield served, owner
     finally:
         await owner.leave()
