@@ -216,6 +216,8 @@ async def answer(number: int, command: Callable[..., Awaitable[Any]], given: dic
         said = {"id": number, "result": await command(**given)}
     except DemiurgeError as error:
         said = {"id": number, "error": error.code, "message": error.message}
+    except Exception as error:  # noqa: BLE001 - the test that asked is told, and does not wait for nothing
+        said = {"id": number, "error": type(error).__name__, "message": str(error)}
     print(json.dumps(said), flush=True)
 
 

@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.connection import OwnerConnection
+from demiurge.bootstrap.backend.operations import Operation
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import answers, socket_path
 from demiurge.bootstrap.world import World
@@ -41,6 +44,31 @@ async def test_a_remote_takes_over_the_world_after_its_owner_exits(tmp_path: Pat
     assert await create(remote) == created
     assert remote.owner
     await remote.close()
+
+
+async def test_two_first_calls_at_once_both_agree_with_the_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = OwnerConnection(socket_path(tmp_path / "w"), refuse_to_take_over)
+    agreed: list[int] = []
+    connection.agree(lambda _node, length, _log: agreed.append(length), now=False)
+    exchange, has_begun = connection._exchange, False
+
+    def overtaken(operation: Operation, *given: Any, **options: Any) -> Any:
+        nonlocal has_begun
+        if operation.name == "read.manifest" and not has_begun:
+            has_begun = True
+            thread = threading.Thread(target=lambda: connection._settle_manifest(only_reads=True))
+            thread.start()
+            thread.join()
+        return exchange(operation, *given, **options)
+
+    monkeypatch.setattr(connection, "_exchange", overtaken)
+    async with World.open(tmp_path / "w", environment={}):
+        info = await Remote(connection).read.info()
+    assert info["catalog"]
+    assert len(agreed) == 2
+    await connection.close()
 
 
 async def test_clients_get_a_conflict_if_nobody_can_take_over_from_the_owner(tmp_path: Path) -> None:

@@ -166,11 +166,12 @@ class OwnerConnection:
             time.sleep(AGAIN_S)
 
     def _settle_manifest(self, *, only_reads: bool) -> None:
-        if self._require is not None:
+        require = self._require  # another thread may come to the end of this first
+        if require is not None:
             heads = self._exchange(HEADS, USER, (str(MANIFESTS), 1), only_reads=only_reads)
             length = heads[0].next_seq if heads else 0
             manifest = self._exchange(MANIFEST, USER, (), only_reads=only_reads)
-            self._require(manifest, length, lambda: self._exchange(MANIFEST_LOG, USER, (), only_reads=only_reads))
+            require(manifest, length, lambda: self._exchange(MANIFEST_LOG, USER, (), only_reads=only_reads))
             self._require = None
 
     def _exchange(self, operation: Operation, caller: Caller, args: Sequence[Any], *, only_reads: bool) -> Any:
