@@ -32,6 +32,8 @@ __all__ = [
     "WriteWorkspaceFile",
     "list_files",
     "read",
+    "workspace_name",
+    "workspace_path",
     "write",
 ]
 
@@ -114,7 +116,7 @@ class WorkspaceWriteResult:
 
 
 async def _list(params: ListFiles, *, context: ToolContext) -> ToolResult[Files]:
-    workspace, path = _name(params.workspace), _folder(params.path)
+    workspace, path = workspace_name(params.workspace), _folder(params.path)
     found = await _workspaces(context).list(path, workspace=workspace)
     entries = tuple(WorkspaceListEntry(entry.path, entry.kind, entry.size) for entry in found)
     where = f"{path} of workspace {workspace}" if path else f"workspace {workspace}"
@@ -123,14 +125,14 @@ async def _list(params: ListFiles, *, context: ToolContext) -> ToolResult[Files]
 
 
 async def _read(params: ReadWorkspaceFile, *, context: ToolContext) -> ToolResult[WorkspaceFileText]:
-    workspace = _name(params.workspace)
-    file = await _workspaces(context).read(_path(params.path), workspace=workspace)
+    workspace = workspace_name(params.workspace)
+    file = await _workspaces(context).read(workspace_path(params.path), workspace=workspace)
     value = WorkspaceFileText(workspace, file.path, file.version, file.size, file.text)
     return ToolResult(message=f"{file.path}, version {file.version}:", value=value)
 
 
 async def _write(params: WriteWorkspaceFile, *, context: ToolContext) -> ToolResult[WorkspaceWriteResult]:
-    workspace, path = _name(params.workspace), _path(params.path)
+    workspace, path = workspace_name(params.workspace), workspace_path(params.path)
     commit = await _workspaces(context).write(
         path, params.text, workspace=workspace, expected_version=params.expected_version
     )
@@ -152,13 +154,15 @@ def _workspaces(context: ToolContext) -> Workspaces:
     return found
 
 
-def _name(text: str) -> str:
+def workspace_name(text: str) -> str:
+    """Returns the name of a workspace. Raises ToolUserError for a text that is none."""
     if not _is_segment(text):
         raise ToolUserError("A workspace name is letters, digits and . _ ~ - only.")
     return text
 
 
-def _path(text: str) -> str:
+def workspace_path(text: str) -> str:
+    """Returns a path inside a workspace. Raises ToolUserError for a text that is none."""
     if not all(_is_segment(part) for part in text.split("/")):
         raise ToolUserError(
             "A path is names joined by /, with no / in front; a name is letters, digits and . _ ~ - only."
@@ -169,7 +173,7 @@ def _path(text: str) -> str:
 def _folder(text: str) -> str:
     """Returns a path, or "" for the root. Models also write "/", "." and "./docs/" for it."""
     plain = text.strip().removeprefix("./").strip("/")
-    return "" if plain in ("", ".") else _path(plain)
+    return "" if plain in ("", ".") else workspace_path(plain)
 
 
 def _is_segment(text: str) -> bool:
