@@ -31,7 +31,7 @@ async def _say(server: Server) -> None:
 
 
 async def _loads(server: Server) -> list[tuple[float, float]]:
-    """What `_load` returns, for each of some loads."""
+    """Returns what `_load` measured, for each of `LOADS` loads."""
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
@@ -43,7 +43,7 @@ async def _loads(server: Server) -> list[tuple[float, float]]:
 
 
 async def _load(browser: Browser, server: Server) -> tuple[float, float]:
-    """Milliseconds until the message is painted, and kB of the files that came until then, gzipped."""
+    """Returns the milliseconds until the message is painted, and the kB of the files that came until then, gzipped."""
     base = f"http://127.0.0.1:{server.port}"
     context = await browser.new_context()
     await context.request.post(f"{base}/api/login", data={"token": server.token})

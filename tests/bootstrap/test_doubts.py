@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.bootstrap import settle_doubt_child
+from tests.bootstrap.child_program import run_program
 from tests.bootstrap.settle_doubt_child import opened, paid, pay
 from tests.provider import Provider, serving
 
@@ -22,7 +20,6 @@ from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, Usa
 from demiurge.values.caller import Caller
 from demiurge.values.clock import SystemClock
 
-ROOT = Path(__file__).parents[2]
 REASON = "I asked the bank."
 
 
@@ -295,20 +292,10 @@ async def test_a_guest_of_the_owner_settles_it_there(provider: Provider, tmp_pat
     turns(provider, LOST)
     async with opened(str(tmp_path / "w"), provider.url) as world:
         doubt = await in_doubt(world)
-        done = await _child(tmp_path / "w", "not-done")
+        done = await run_program("settle_doubt_child", tmp_path / "w", "not-done")
         assert done.returncode == 0, done.stderr
         assert await world.doubts() == []
         assert (await world.doubts(settled=True))[0]["id"] == doubt["id"]
-
-
-async def _child(folder: Path, verdict: str, faults: str = "") -> subprocess.CompletedProcess[str]:
-    import asyncio
-
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DEMIURGE_FAULTS": faults}
-    command = [sys.executable, "-m", "tests.bootstrap.settle_doubt_child", str(folder), verdict]
-    return await asyncio.to_thread(
-        subprocess.run, command, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
 
 
 POINTS = (
@@ -326,7 +313,7 @@ async def test_a_kill_leaves_no_contradiction(point: str, verdict: str, provider
     turns(provider, LOST)
     async with opened(str(tmp_path / "w"), provider.url) as world:
         doubt = await in_doubt(world)
-    killed = await _child(tmp_path / "w", verdict, f"{point}=kill")
+    killed = await run_program("settle_doubt_child", tmp_path / "w", verdict, faults=f"{point}=kill")
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     turns(provider, LOST)
     async with opened(str(tmp_path / "w"), provider.url) as world:
@@ -347,7 +334,7 @@ async def test_a_kill_before_the_decision_leaves_the_doubt(verdict: str, provide
     turns(provider, LOST)
     async with opened(str(tmp_path / "w"), provider.url) as world:
         doubt = await in_doubt(world)
-    killed = await _child(tmp_path / "w", verdict, "journal.before_commit=kill")
+    killed = await run_program("settle_doubt_child", tmp_path / "w", verdict, faults="journal.before_commit=kill")
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     async with opened(str(tmp_path / "w"), provider.url) as world:
         assert await world.doubts() == [doubt]

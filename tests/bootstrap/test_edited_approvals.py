@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bootstrap.child_program import run_program
 from tests.bootstrap.edited_approval_child import CHANGED, booked, opened
 from tests.provider import Provider, serving
 
@@ -19,7 +17,6 @@ from demiurge import ToolPolicy, World
 from demiurge.errors import Conflict, InvalidValue, NotFound, UsageError
 from demiurge.values.caller import Caller
 
-ROOT = Path(__file__).parents[2]
 PROPOSED = {"city": "Rome", "nights": 9}
 SAID = '{"city":"Rome","nights":2}'
 
@@ -161,11 +158,7 @@ async def test_a_kill_leaves_the_call_waiting_or_changed_and_it_runs_at_most_onc
 ) -> None:
     async with opened(folder, provider.url) as world:
         approval = await asked_for(world, provider)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DEMIURGE_FAULTS": point}
-    command = [sys.executable, "-m", "tests.bootstrap.edited_approval_child", str(folder), provider.url]
-    killed = await asyncio.to_thread(
-        subprocess.run, command, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    killed = await run_program("edited_approval_child", folder, provider.url, faults=point)
     assert killed.returncode != 0
     assert len(booked(folder)) <= 1
     async with opened(folder, provider.url) as world:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bootstrap.child_program import run_program
 from tests.bootstrap.question_child import ANSWER, opened
 from tests.provider import Provider, serving
 
@@ -25,7 +23,6 @@ from demiurge.values.refs import Ref
 from demiurge.world.history.backtest import backtest
 from demiurge.world.history.trace import lineage, trace
 
-ROOT = Path(__file__).parents[2]
 ASK = "core__ask_user"
 WHERE = {"question": "Where to?", "choices": ["Rome", "Oslo"]}
 CANARY = "canary-9e41"
@@ -57,7 +54,7 @@ def records(world: World, kind: str, chat: str = "trip") -> list[Any]:
 
 
 def told(provider: Provider) -> str:
-    """What the model was told of its call."""
+    """Returns the result of its call that the model got with the last request."""
     [output] = [item for item in provider.seen[-1]["input"] if item.get("type") == "function_call_output"]
     assert output["call_id"] == "call_0"
     return str(output["output"])
@@ -378,11 +375,7 @@ async def test_a_kill_leaves_the_question_waiting_or_answered_and_the_model_gets
 ) -> None:
     async with opened(folder, provider.url) as world:
         waiting = await asked(world, provider)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DEMIURGE_FAULTS": point}
-    command = [sys.executable, "-m", "tests.bootstrap.question_child", str(folder), provider.url]
-    killed = await asyncio.to_thread(
-        subprocess.run, command, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    killed = await run_program("question_child", folder, provider.url, faults=point)
     assert killed.returncode != 0
     async with opened(folder, provider.url) as world:
         assert len(await world.approvals()) + len(records(world, "approval")) == 1

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bootstrap.child_program import run_program
 from tests.bootstrap.edited_approval_child import booked, opened
 from tests.provider import Provider, serving
 
@@ -18,7 +15,6 @@ from demiurge import ToolPolicy, World
 from demiurge.errors import InvalidValue, NotFound, UsageError
 from demiurge.values.caller import Caller
 
-ROOT = Path(__file__).parents[2]
 ROME = {"city": "Rome", "nights": 2}
 
 
@@ -178,11 +174,7 @@ POINTS = (
 async def test_a_kill_leaves_a_whole_rule_or_none(point: str, provider: Provider, folder: Path) -> None:
     async with opened(folder, provider.url) as world:
         [approval] = await propose(world, provider, ROME)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DEMIURGE_FAULTS": f"{point}=kill"}
-    command = [sys.executable, "-m", "tests.bootstrap.standing_rule_child", str(folder), provider.url]
-    killed = await asyncio.to_thread(
-        subprocess.run, command, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    killed = await run_program("standing_rule_child", folder, provider.url, faults=f"{point}=kill")
     assert killed.returncode != 0
     async with opened(folder, provider.url) as world:
         waiting, rules = await world.approvals(), await world.standing_rules.list()

@@ -3,13 +3,11 @@ decided."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
+from tests.bootstrap.child_program import run_program
 from tests.bootstrap.webhook_worlds import opened, until, verified
 from tests.world.effects.servers import http_response, serving_site
 
@@ -17,15 +15,9 @@ from demiurge import World
 from demiurge.bootstrap.secrets import open_vault
 from demiurge.faults import armed
 
-ROOT = Path(__file__).parents[2]
-
 
 async def run(folder: Path, fault: str, *, add: str = "", call: str = "", reject: str = "") -> int:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DEMIURGE_FAULTS": fault}
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.bootstrap.webhook_child", str(folder), add, call, reject), env=environment
-    )
-    return await child.wait()
+    return (await run_program("webhook_child", folder, add, call, reject, faults=fault)).returncode
 
 
 async def with_webhook(folder: Path, port: int) -> str:

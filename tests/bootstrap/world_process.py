@@ -95,7 +95,7 @@ def opened(folder: Path, kind: str, url: str = "", **more: Any) -> World:
 
 
 class Commands:
-    """What a line can ask for, by name."""
+    """The commands that a line of stdin can name; each method is one."""
 
     def __init__(self, world: World, faults_here: ExitStack) -> None:
         self.world, self._faults = world, faults_here
@@ -190,7 +190,7 @@ class Commands:
         faults.point = killing
 
     async def pauses(self) -> bool:
-        """Whether the owner lets no further effect begin."""
+        """Returns whether the owner, which is about to hand over, lets no further effect begin."""
         state = cast("Embedded", self.world.backend).state
         return state.running is not None and not state.running._units._dispatcher._resumed.is_set()
 

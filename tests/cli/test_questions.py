@@ -46,7 +46,7 @@ def waiting(run: Any, provider: Any) -> str:
 
 
 def told(provider: Any) -> str:
-    """What the model was told of its last call."""
+    """Returns the result of its last call that the model got with the last request."""
     *_, output = [item for item in provider.seen[-1]["input"] if item.get("type") == "function_call_output"]
     return str(output["output"])
 

@@ -21,7 +21,7 @@ def opened(recording: Recording, name: str) -> World:
 
 
 def told(provider: Provider) -> str:
-    """What the model was told of its call."""
+    """Returns the result of its call that the model got with the last request."""
     [output] = [item["output"] for item in provider.seen[-1]["input"] if item["type"] == "function_call_output"]
     return str(output)
 

@@ -32,7 +32,7 @@ class CountedStore:
 
 
 async def lengths(appends: Appends, upto: int) -> list[int]:
-    """What a follower is told, until it is told `upto`."""
+    """Returns the lengths of the journal that a follower is told, up to and with `upto`."""
     found = []
     async with aclosing(appends.follow()) as told:
         async for each in told:
