@@ -18,7 +18,7 @@ import sys
 import tarfile
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -318,7 +318,7 @@ class _Service(BaseHTTPRequestHandler):
         self.end_headers()
 
 
-def expected(rec: Recorder, folder: Path, worlds: Sequence[str] = WORLDS) -> dict[str, Any]:
+def expected(rec: Recorder, folder: Path, worlds: Sequence[str]) -> dict[str, Any]:
     """What the program that recorded says of its worlds. Looking at them changes nothing of what is kept of them."""
     found: dict[str, Any] = {}
     for world in worlds:
@@ -345,29 +345,37 @@ def pack(folder: Path, file: Path, parts: Sequence[str]) -> None:
             tar.add(folder / part, part, filter=lambda info: None if "__pycache__" in info.name else info)
 
 
-def main(file: Path) -> None:
-    """Record everything and pack it."""
-    folder = Path(tempfile.mkdtemp())
-    (folder / "home").mkdir(mode=0o700)
-    shutil.copytree(CODE, folder / "code", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "code/dot.png").write_bytes(PNG)
+def record_all(rec: Recorder) -> dict[str, Any]:
+    """The worlds of `first.tar.gz`, and the hashes of `PARAMS` and `CONFIGS`."""
+    (rec.folder / "code/dot.png").write_bytes(PNG)
     service = ThreadingHTTPServer(("127.0.0.1", 0), _Service)
     threading.Thread(target=service.serve_forever, daemon=True).start()
     try:
-        with serving() as provider:
-            rec = Recorder(folder, provider)
-            facts = record_desk(rec)
-            record_others(rec, f"http://127.0.0.1:{service.server_port}/key")
-            facts["recorded_until_ns"] = int(datetime.now(UTC).timestamp() * 10**9)
-            facts["worlds"] = expected(rec, folder)
-            facts["hashes"] = hashes()
-        (folder / "facts.json").write_text(json.dumps(facts, indent=1, sort_keys=True))
-        pack(folder, file, (*WORLDS, "home", "code", "facts.json"))
+        facts = record_desk(rec)
+        record_others(rec, f"http://127.0.0.1:{service.server_port}/key")
     finally:
         service.shutdown()
         service.server_close()
+    return {**facts, "hashes": hashes()}
+
+
+def main(file: Path, worlds: Sequence[str], record: Callable[[Recorder], dict[str, Any]]) -> None:
+    """Records these worlds in a new folder, and packs them into `file` with the facts about them: those that `record`
+    returns, and what the program says of each world."""
+    folder = Path(tempfile.mkdtemp())
+    (folder / "home").mkdir(mode=0o700)
+    shutil.copytree(CODE, folder / "code", ignore=shutil.ignore_patterns("__pycache__"))
+    try:
+        with serving() as provider:
+            rec = Recorder(folder, provider)
+            facts = record(rec)
+            facts["recorded_until_ns"] = int(datetime.now(UTC).timestamp() * 10**9)
+            facts["worlds"] = expected(rec, folder, worlds)
+        (folder / "facts.json").write_text(json.dumps(facts, indent=1, sort_keys=True))
+        pack(folder, file, (*worlds, "home", "code", "facts.json"))
+    finally:
         shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), WORLDS, record_all)

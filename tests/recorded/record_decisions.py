@@ -7,15 +7,11 @@ written again (`README.md`).
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.provider import serving
-from tests.recorded.record import CHAT, CODE, Recorder, calls, expected, pack, sealed, text, waiting
+from tests.recorded.record import CHAT, Recorder, calls, main, sealed, text, waiting
 
 WORLDS = ("desk",)
 
@@ -51,27 +47,13 @@ def record_decisions(rec: Recorder) -> dict[str, Any]:
     gone = rec.run("desk", "tokens", "add", "user:eve", "--role", "agent")
     rec.run("desk", "tokens", "revoke", gone["id"])
     asks(rec, "open", "refund", parcel="F")
-    return {"early_seal": early, "tokens": {"kept": kept["token"], "revoked": gone["token"]}}
-
-
-def main(file: Path) -> None:
-    """Record everything and pack it."""
-    folder = Path(tempfile.mkdtemp())
-    (folder / "home").mkdir(mode=0o700)
-    shutil.copytree(CODE, folder / "code", ignore=shutil.ignore_patterns("__pycache__"))
-    try:
-        with serving() as provider:
-            rec = Recorder(folder, provider)
-            facts = record_decisions(rec)
-            facts["recorded_until_ns"] = int(datetime.now(UTC).timestamp() * 10**9)
-            facts["manifest_log"] = rec.run("desk", "manifest", "log")
-            facts["rules"] = rec.run("desk", "approvals", "rules")["rules"]
-            facts["worlds"] = expected(rec, folder, WORLDS)
-        (folder / "facts.json").write_text(json.dumps(facts, indent=1, sort_keys=True))
-        pack(folder, file, (*WORLDS, "home", "code", "facts.json"))
-    finally:
-        shutil.rmtree(folder)
+    return {
+        "early_seal": early,
+        "tokens": {"kept": kept["token"], "revoked": gone["token"]},
+        "manifest_log": rec.run("desk", "manifest", "log"),
+        "rules": rec.run("desk", "approvals", "rules")["rules"],
+    }
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), WORLDS, record_decisions)

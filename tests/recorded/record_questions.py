@@ -6,16 +6,11 @@ written again (`README.md`).
 
 from __future__ import annotations
 
-import json
-import shutil
 import sys
-import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.provider import serving
-from tests.recorded.record import CODE, Recorder, calls, expected, pack, text, waiting
+from tests.recorded.record import Recorder, calls, main, text, waiting
 
 WORLDS = ("desk", "fork")
 WHERE = {"question": "Where to?", "choices": ["Rome", "Oslo"]}
@@ -38,22 +33,5 @@ def record_questions(rec: Recorder) -> dict[str, Any]:
     return {"waits": waits}
 
 
-def main(file: Path) -> None:
-    """Record everything and pack it."""
-    folder = Path(tempfile.mkdtemp())
-    (folder / "home").mkdir(mode=0o700)
-    shutil.copytree(CODE, folder / "code", ignore=shutil.ignore_patterns("__pycache__"))
-    try:
-        with serving() as provider:
-            rec = Recorder(folder, provider)
-            facts = record_questions(rec)
-            facts["recorded_until_ns"] = int(datetime.now(UTC).timestamp() * 10**9)
-            facts["worlds"] = expected(rec, folder, WORLDS)
-        (folder / "facts.json").write_text(json.dumps(facts, indent=1, sort_keys=True))
-        pack(folder, file, (*WORLDS, "home", "code", "facts.json"))
-    finally:
-        shutil.rmtree(folder)
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), WORLDS, record_questions)

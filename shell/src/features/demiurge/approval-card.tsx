@@ -3,9 +3,9 @@ import { useEffect, useId, useRef, useState } from "react";
 import { Arguments } from "../../parts/arguments";
 import { Duration, Moment } from "../../parts/time";
 import { ErrorNote } from "../../parts/notes";
-import { Link } from "../../router";
 import type { Approval } from "../../sdk";
 import { isExpired, useApprovals, useNow } from "./approvals";
+import { CardHeading } from "./card-heading";
 import { DecisionForm } from "./decision-form";
 import { ChangedArguments, Outcome } from "./outcome";
 import { WriteDiff } from "./write-diff";
@@ -33,20 +33,12 @@ export function ApprovalCard({ approval, showChat = false, onDecided }: CardProp
   const [wholeSeen, setWholeSeen] = useState(false);
   const card = useRef<HTMLElement>(null);
   const title = useId();
-  const chat = approval.title || approval.chat_id || approval.unit;
 
   return (
     <section className="card approval" ref={card} aria-labelledby={title} data-approval={approval.id} tabIndex={-1}>
-      <h2 id={title}>
-        {showChat && approval.chat_id !== null ? (
-          <Link href={`/chats/${encodeURIComponent(approval.chat_id)}`}>
-            <bdi>{chat}</bdi>
-          </Link>
-        ) : (
-          "This chat"
-        )}{" "}
+      <CardHeading id={title} approval={approval} showChat={showChat}>
         wants to run <code>{approval.tool}</code>.
-      </h2>
+      </CardHeading>
       <p className="effect">{EFFECTS[approval.effect] ?? `Effect: ${approval.effect}.`}</p>
       {approval.damaged !== null && (
         <ErrorNote title="This call cannot be shown whole, so it cannot be approved." message={approval.damaged} />

@@ -5,10 +5,10 @@ import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
 import { Duration, durationText } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
-import { Link } from "../../router";
 import { answerPost, ApiError, type Approval, approvalPost, type Asked, blobText, journalGet, sentence } from "../../sdk";
 import { mayDecide, useSession } from "../../session";
 import { useApprovals, useNow } from "./approvals";
+import { CardHeading } from "./card-heading";
 import { useChat } from "./chat-context";
 import type { CallFacts } from "./chat-data";
 import type { Decision } from "./decisions";
@@ -31,21 +31,13 @@ export function QuestionCard({ approval, showChat = false }: CardProps) {
   const title = useId();
   const decision = approval.id !== null ? decisions.get(approval.id) : undefined;
   const waits = live.data?.approvals.some((each) => each.id === approval.id) ?? true;
-  const chat = approval.title || approval.chat_id || approval.unit;
   const asked = approval.asks;
 
   return (
     <section className="card approval question" aria-labelledby={title} data-approval={approval.id} tabIndex={-1}>
-      <h2 id={title}>
-        {showChat && approval.chat_id !== null ? (
-          <Link href={`/chats/${encodeURIComponent(approval.chat_id)}`}>
-            <bdi>{chat}</bdi>
-          </Link>
-        ) : (
-          "This chat"
-        )}{" "}
+      <CardHeading id={title} approval={approval} showChat={showChat}>
         asks a question.
-      </h2>
+      </CardHeading>
       {approval.damaged !== null && (
         <ErrorNote title="This question cannot be shown whole, so it cannot be answered." message={approval.damaged} />
       )}

@@ -18,7 +18,7 @@ from demiurge.world.effect_kinds.kind import Capability, EffectFamily, EffectKin
 from demiurge.world.effect_kinds.types import HASH, NAT, SECRET_OR_TEXT, TEXT, map_of, option, record, ref, set_of
 from demiurge.world.effect_kinds.urls import WebUrl, has_dot_segments, host_form, is_inside, parse_url
 
-__all__ = ["HTTP", "MAX_HEADERS", "MAX_HEADER_BYTES", "SAFE_METHODS", "http_problem"]
+__all__ = ["HTTP", "MAX_HEADERS", "MAX_HEADER_BYTES", "SAFE_METHODS", "http_problem", "request_problem"]
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS = SAFE_METHODS | {"POST", "PUT", "PATCH", "DELETE"}
@@ -37,6 +37,23 @@ _OWN_HEADERS = frozenset(
 """Headers that the adapter sets itself: they say where a request ends and to whom it goes."""
 _CREDENTIALS = re.compile(r"authorization|cookie2?|.*(api|auth|access)[_-]?(key|token)|.*secret.*")
 """Headers whose values must be named as secrets, because a literal would be journaled."""
+
+
+def request_problem(grant: Mapping[str, Any], method: str, text: str, max_redirects: int = 0) -> str | None:
+    """Returns why `grant` does not cover a request to the URL in `text`, or why it cannot be read, else None."""
+    try:
+        for network in grant.get("internal_networks") or ():
+            ipaddress.ip_network(network)
+    except ValueError:
+        return "cap_params_invalid"
+    try:
+        url = parse_url(text)
+    except InvalidValue as error:
+        return error.code
+    limit = grant.get("max_redirects")
+    if limit is not None and max_redirects > limit:
+        return "redirects_exceeded"
+    return http_problem(grant, method, url)
 
 
 def http_problem(grant: Mapping[str, Any], method: str, url: WebUrl) -> str | None:
@@ -67,19 +84,7 @@ def _granted_host(name: str) -> str:
 
 
 def _http_line(grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
-    try:
-        for network in grant.get("internal_networks") or ():
-            ipaddress.ip_network(network)
-    except ValueError:
-        return "cap_params_invalid"
-    try:
-        url = parse_url(params["url"])
-    except InvalidValue as error:
-        return error.code
-    limit = grant.get("max_redirects")
-    if limit is not None and (params.get("max_redirects") or 0) > limit:
-        return "redirects_exceeded"
-    return http_problem(grant, params["method"].upper(), url)
+    return request_problem(grant, params["method"].upper(), params["url"], params.get("max_redirects") or 0)
 
 
 def _http_headers(grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:

@@ -7,30 +7,18 @@ webhook's URL is often a credential itself.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Any, Final
 
-from demiurge.errors import InvalidValue
-from demiurge.world.effect_kinds.http import http_problem
+from demiurge.world.effect_kinds.http import request_problem
 from demiurge.world.effect_kinds.kind import EffectFamily, EffectKind, Parameter
 from demiurge.world.effect_kinds.types import NAT, TEXT, option, record, set_of
-from demiurge.world.effect_kinds.urls import parse_url
 
 __all__ = ["WEBHOOK"]
 
 
 def _receiver(grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
-    try:
-        for network in grant.get("internal_networks") or ():
-            ipaddress.ip_network(network)
-    except ValueError:
-        return "cap_params_invalid"
-    try:
-        url = parse_url(params["url"])
-    except InvalidValue as error:
-        return error.code
-    return http_problem(grant, "POST", url)
+    return request_problem(grant, "POST", params["url"])
 
 
 WEBHOOK: Final = EffectFamily(
