@@ -17,7 +17,7 @@ from typing import Any, Final
 from demiurge.errors import UsageError
 from demiurge.tools.authoring.hidden_text import without_hidden
 
-__all__ = ["ALIASES", "CORE_IDS", "LOCKED", "core_id_of", "locked_error", "require_unlocked"]
+__all__ = ["ALIASES", "CORE_IDS", "LOCKED", "core_id_of", "locked_error", "normal_id", "require_unlocked"]
 
 LOCKED: Final = "core_tool_locked"
 """The code of the error for an attempt to change a core tool."""
@@ -79,6 +79,12 @@ def locked_error(core_id: str) -> UsageError:
         f"Propose a copy with an id of its own, such as {core_id}_custom.",
         code=LOCKED,
     )
+
+
+def normal_id(tool_id: str) -> str:
+    """Returns the form of a tool's id by which ids are compared: two ids that a reader may take for each other have the
+    same form."""
+    return _same_shape(_letters(tool_id))
 
 
 @cache

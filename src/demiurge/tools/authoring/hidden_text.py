@@ -10,9 +10,10 @@ version.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["hidden_character", "hidden_in", "without_hidden"]
+__all__ = ["hidden_character", "hidden_in", "spell_hidden", "without_hidden"]
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tab and line feed
@@ -55,3 +56,9 @@ def hidden_in(node: Any, path: str = "#") -> tuple[str, str] | None:
 def without_hidden(text: str) -> str:
     """Returns a foreign `text` without hidden characters. Line breaks of every kind become line feeds."""
     return _ALL.sub("", "\n".join(text.splitlines()))
+
+
+def spell_hidden(text: str, spell: Callable[[str], str]) -> str:
+    """Returns `text` with each hidden character replaced by `spell` of it, so that a person sees it. Tabs and line
+    feeds stay."""
+    return _ALL.sub(lambda found: spell(found[0]), text)
