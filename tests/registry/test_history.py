@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.registry.prompt_tools import tool_of
 
 from demiurge.errors import InvalidValue
-from demiurge.registry.history import ToolSnapshot, history_file_name, utc_text
+from demiurge.registry.history import history_file, history_file_name, utc_text
 from demiurge.registry.tool_diff import to_json, tool_diff
 from demiurge.values.refs import Ref
 
@@ -20,37 +20,27 @@ DIGEST = Ref("sha256:" + "ab" * 32)
 TIMES = st.integers(0, 253_402_300_800 * 10**9 - 1)
 
 
-def snapshot_of(old_goals: str = "", deleted: bool = False) -> ToolSnapshot:
-    old, new = tool_of(goals=old_goals), None if deleted else tool_of()
-    return ToolSnapshot(
-        tool_id=old.id,
-        tool=new,
-        parent=old.digest,
-        proposal="p1",
-        revision=2,
-        approved_by="mara",
-        approved_at=AT,
-        review=None,
-        harness={"passed": 12, "failed": 0},
-        diff=to_json(tool_diff(old, new)),
-    )
+SNAPSHOT = {
+    "tool": tool_of(prompt="Read.\u202e").to_json(),
+    "parent": tool_of().digest,
+    "proposal": "p1",
+    "revision": 2,
+    "approvedBy": "mara",
+    "review": None,
+}
 
 
-def test_a_snapshot_has_the_fields_of_its_document() -> None:
-    document = json.loads(snapshot_of().file_bytes())
-    assert list(document) == [
-        *("toolId", "tool", "version", "parent", "proposal", "revision"),
-        *("approvedBy", "approvedAt", "review", "harness", "diff"),
-    ]
-    assert document["version"] == tool_of().digest
-    assert document["approvedAt"] == "2026-11-23T09:37:47.123456789Z"
-    assert document == json.loads(snapshot_of().encode())
+def test_a_file_has_the_snapshot_and_what_changed() -> None:
+    data = history_file(SNAPSHOT, 3, tool_of(), {"passed": True})
+    document = json.loads(data)
+    changes = to_json(tool_diff(tool_of(), tool_of(prompt="Read.\u202e")))
+    assert document == {**SNAPSHOT, "version": 3, "harness": {"passed": True}, "diff": changes}
+    assert b"\\u202e" in data
 
 
-def test_the_snapshot_of_a_deletion_has_no_tool() -> None:
-    document = snapshot_of(deleted=True).to_json()
-    assert (document["toolId"], document["tool"], document["version"]) == ("scene_pacer", None, None)
-    assert document["parent"] == tool_of(goals="").digest
+def test_the_file_of_a_deletion_shows_what_was_removed() -> None:
+    document = json.loads(history_file({**SNAPSHOT, "tool": None}, 4, tool_of(), None))
+    assert {row["kind"] for field in document["diff"] for row in field["rows"]} == {"removed"}
 
 
 def test_a_file_name_has_the_time_in_utc_the_place_and_the_digest() -> None:

@@ -1,72 +1,35 @@
-"""Snapshots of prompt tools: one for each approval, which says what became live, who approved it, and what they read.
+"""Files of the history of prompt tools: one for each approved version, which says who approved it and what they read.
 
-A snapshot is durable before its tool is live. Its file is an export for people, named so that files sort by time and no
-two have one name.
+The world's journal is the history. These files are exports for people, named so that they sort by time and no two have
+one name.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from demiurge.errors import InvalidValue
 from demiurge.registry.prompt_tool import PromptTool
+from demiurge.registry.tool_diff import to_json, tool_diff
 from demiurge.tools.authoring.hidden_text import spell_hidden
-from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, parse_ref
 
-__all__ = ["ToolSnapshot", "history_file_name", "utc_text"]
+__all__ = ["history_file", "history_file_name", "utc_text"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSnapshot:
-    """An approved change. `tool`: the tool that became live, None if it was deleted; `parent`: the digest of the tool
-    that was live before, None for a new one. `proposal`: the id of the proposal, and `revision` which one of it was
-    approved. `review`: the Chief's review, None if it was skipped. `harness`: the report of the checks. `diff`: the
-    fields that changed, as `tool_diff.to_json` gives them. `approved_at` is in nanoseconds since 1970."""
-
-    tool_id: str
-    tool: PromptTool | None
-    parent: Ref | None
-    proposal: str
-    revision: int
-    approved_by: str
-    approved_at: int
-    review: Mapping[str, Any] | None
-    harness: Mapping[str, Any] | None
-    diff: Sequence[Mapping[str, Any]]
-
-    @property
-    def version(self) -> Ref | None:
-        """The digest of the tool that became live."""
-        return None if self.tool is None else self.tool.digest
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "toolId": self.tool_id,
-            "tool": None if self.tool is None else self.tool.to_json(),
-            "version": self.version,
-            "parent": self.parent,
-            "proposal": self.proposal,
-            "revision": self.revision,
-            "approvedBy": self.approved_by,
-            "approvedAt": utc_text(self.approved_at),
-            "review": self.review,
-            "harness": self.harness,
-            "diff": list(self.diff),
-        }
-
-    def encode(self) -> bytes:
-        """Returns the bytes that a world stores."""
-        return canonical_json.encode(self.to_json())
-
-    def file_bytes(self) -> bytes:
-        """Returns the bytes of the file for people: the same document, indented, hidden characters escaped."""
-        text = json.dumps(self.to_json(), ensure_ascii=False, indent=2)
-        return f"{spell_hidden(text, lambda letter: json.dumps(letter)[1:-1])}\n".encode()
+def history_file(
+    snapshot: Mapping[str, Any], version: int, old: PromptTool | None, harness: Mapping[str, Any] | None
+) -> bytes:
+    """Returns the bytes of a file: the snapshot that an approval made, indented, hidden characters escaped. Added are
+    the number of the `version`, the report of the checks, and the fields that changed since `old`, the tool that was
+    live before."""
+    new = None if snapshot["tool"] is None else PromptTool.from_json(snapshot["tool"])
+    document = {**snapshot, "version": version, "harness": harness, "diff": to_json(tool_diff(old, new))}
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    return f"{spell_hidden(text, lambda letter: json.dumps(letter)[1:-1])}\n".encode()
 
 
 def history_file_name(time_ns: int, seq: int, digest: Ref) -> str:

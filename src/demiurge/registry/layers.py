@@ -83,7 +83,7 @@ def read_layer(data: bytes) -> LayerFile:
     version, or other fields than `version` and `prompts`.
     """
     if len(data) > MAX_LAYER_BYTES:
-        raise LayerDamaged(f"A layer file has at most {MAX_LAYER_BYTES} bytes, and this one has {len(data)}.")
+        raise LayerDamaged(f"A layer file has at most {MAX_LAYER_BYTES} bytes, and this one has more.")
     try:
         found = canonical_json.parse_object(data)
     except InvalidValue as error:
