@@ -27,7 +27,7 @@ FOLDER = "prompts"
 
 
 class FoundLayer(NamedTuple):
-    """What is at the place of a layer file. `digest`: that of its bytes, None if they can't be read or there are none.
+    """The entry at the place of a layer file. `digest`: that of its bytes, None if they can't be read or there are none.
     `file` is None if nothing of it is usable. `problem`: a sentence about what of it is not used; None without one."""
 
     path: Path
