@@ -27,8 +27,9 @@ FOLDER = "prompts"
 
 
 class FoundLayer(NamedTuple):
-    """The entry at the place of a layer file. `digest`: that of its bytes, None if they can't be read or there are none.
-    `file` is None if nothing of it is usable. `problem`: a sentence about what of it is not used; None without one."""
+    """The entry at the place of a layer file. `digest`: that of its bytes, None if they can't be read or there are
+    none. `file` is None if nothing of it is usable. `problem`: a sentence about what of it is not used; None without
+    one."""
 
     path: Path
     digest: Ref | None
