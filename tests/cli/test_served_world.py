@@ -134,7 +134,8 @@ def test_a_token_names_the_caller_in_a_folder_too(demiurge: Run, world: Path) ->
 
 
 def test_the_token_of_init_is_that_of_the_user_and_stands_nowhere(server: Server, world: Path) -> None:
-    found = httpx.get(f"{server.url}/api/session", headers={"authorization": f"Bearer {server.token}"}).json()
+    headers = {"authorization": f"Bearer {server.token}"}
+    found = httpx.get(f"{server.url}/api/session", headers=headers, timeout=60).json()
     assert (found["actor"], found["roles"]) == ("user", ["user"])
     files = [path for path in world.rglob("*") if path.is_file()]
     assert files

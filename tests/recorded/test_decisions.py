@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
 import pytest
 from tests.provider import Provider
 from tests.recorded.record import CHAT
@@ -89,9 +88,9 @@ async def test_a_recorded_call_that_waits_is_approved_with_other_arguments(recor
 
 async def test_recorded_tokens_are_what_they_were(recording: Recording, provider: Provider) -> None:
     found = {}
-    async with desk(recording) as world, served_on(world, provider) as served, httpx.AsyncClient() as client:
+    async with desk(recording) as world, served_on(world, provider) as served, served.browser() as client:
         for name, secret in recording.facts["tokens"].items():
             headers = {"authorization": f"Bearer {secret}"}
-            answer = await client.get(f"{served.base}/api/session", headers=headers)
+            answer = await client.get("/api/session", headers=headers)
             found[name] = (answer.status_code, answer.json().get("roles"))
     assert found == {"kept": (200, ["approver"]), "revoked": (401, None)}

@@ -19,6 +19,9 @@ from demiurge.server.app import create_app
 from demiurge.server.options import ServeOptions
 from demiurge.server.serving import WorldServer
 
+LONGEST_S = 300.0
+"""How long an answer may take: it finds what hangs, also on a machine that is busy."""
+
 ENVIRONMENT = {"LLM_API_KEY": "sk-test", "OPENAI_API_KEY": "sk-test"}
 
 
@@ -38,8 +41,12 @@ class Served:
         if role not in self.clients:
             made = await self.world.tokens.add(f"user:{role}", [role])
             headers = {"authorization": f"Bearer {made.secret}"}
-            self.clients[role] = httpx.AsyncClient(base_url=self.base, headers=headers, timeout=30)
+            self.clients[role] = self.browser(headers=headers)
         return self.clients[role]
+
+    def browser(self, **options: Any) -> httpx.AsyncClient:
+        """A client that has no token yet. The caller closes it."""
+        return httpx.AsyncClient(base_url=self.base, timeout=LONGEST_S, **options)
 
 
 @tool(effect=ToolEffect.STATE_CHANGE, redaction=Redaction.allow("order", arguments=("part",)))

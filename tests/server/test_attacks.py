@@ -33,7 +33,7 @@ def code_of(link: str) -> str:
 @asynccontextmanager
 async def logged_in(served: Served) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
     """A browser that followed the login link, and its CSRF token."""
-    async with httpx.AsyncClient(base_url=served.base, follow_redirects=False) as browser:
+    async with served.browser(follow_redirects=False) as browser:
         yield browser, await follow(browser, served)
 
 
@@ -67,7 +67,7 @@ async def test_a_request_with_two_hosts_is_refused(served: Served) -> None:
 
 async def test_a_login_link_works_once_and_its_cookie_is_strict(served: Served) -> None:
     link = served.server.new_login_link()
-    async with httpx.AsyncClient(base_url=served.base) as browser:
+    async with served.browser() as browser:
         answer = await browser.get(link)
         cookie = answer.headers["set-cookie"].lower()
         assert "httponly" in cookie
@@ -75,18 +75,18 @@ async def test_a_login_link_works_once_and_its_cookie_is_strict(served: Served) 
         assert "path=/" in cookie
         assert "domain" not in cookie
         assert (await browser.get("/api/session")).json()["actor"] == "user"
-    async with httpx.AsyncClient(base_url=served.base) as other:
+    async with served.browser() as other:
         again = await other.post("/api/login", json={"code": code_of(link)})
         assert (again.status_code, again.json()["code"]) == (401, "bad_login")
 
 
 async def test_a_used_login_link_leads_a_person_on(served: Served) -> None:
     link = served.server.new_login_link()
-    async with httpx.AsyncClient(base_url=served.base) as browser:
+    async with served.browser() as browser:
         await browser.get(link)
         again = await browser.get(link)
         assert (again.status_code, again.headers["location"]) == (303, "/")
-    async with httpx.AsyncClient(base_url=served.base) as other:
+    async with served.browser() as other:
         for path in (link, "/login"):
             answer = await other.get(path)
             assert answer.status_code == 401
@@ -100,13 +100,13 @@ async def test_a_login_code_is_good_for_ten_minutes(served: Served, monkeypatch:
     code = code_of(served.server.new_login_link())
     late = callers._now_s() + CODE_S + 1
     monkeypatch.setattr(callers, "_now_s", lambda: late)
-    async with httpx.AsyncClient(base_url=served.base) as browser:
+    async with served.browser() as browser:
         assert CODE_S == 600
         assert (await browser.post("/api/login", json={"code": code})).status_code == 401
 
 
 async def test_guesses_of_a_login_code_are_limited(served: Served) -> None:
-    async with httpx.AsyncClient(base_url=served.base) as attacker:
+    async with served.browser() as attacker:
         found = [(await attacker.post("/api/login", json={"code": f"{n:048x}"})).status_code for n in range(12)]
         assert found == [401] * 10 + [429] * 2
         good = await attacker.post("/api/login", json={"code": code_of(served.server.new_login_link())})
@@ -126,7 +126,7 @@ async def test_logging_out_ends_the_session_everywhere(served: Served) -> None:
     async with logged_in(served) as (browser, csrf):
         kept = dict(browser.cookies)
         await browser.post("/api/logout", headers={CSRF_HEADER: csrf})
-    async with httpx.AsyncClient(base_url=served.base, cookies=kept) as thief:
+    async with served.browser(cookies=kept) as thief:
         assert (await thief.get("/api/session")).status_code == 401
 
 
@@ -144,14 +144,14 @@ async def test_pages_of_other_sites_may_not_write_and_get_no_cors(served: Served
 
 async def test_the_cookie_of_another_port_is_no_login(served: Served) -> None:
     secret = (await served.world.tokens.add("user:x", ["user"])).secret
-    async with httpx.AsyncClient(base_url=served.base, cookies={"demiurge_1": secret}) as browser:
+    async with served.browser(cookies={"demiurge_1": secret}) as browser:
         assert (await browser.get("/api/session")).status_code == 401
 
 
 async def test_a_token_that_is_over_or_revoked_is_refused(served: Served) -> None:
     brief = await served.world.tokens.add("user:brief", ["user"], days=1e-9)
     gone = await served.world.tokens.add("user:gone", ["user"])
-    async with httpx.AsyncClient(base_url=served.base) as client:
+    async with served.browser() as client:
         assert (await client.get("/api/session", headers=bearer(gone.secret))).status_code == 200
         await served.world.tokens.revoke(gone.token.id)
         for secret in (brief.secret, gone.secret, gone.token.digest, gone.token.id, "x" * 5000):
@@ -285,7 +285,7 @@ async def test_the_text_of_a_caller_splits_no_answer_and_forges_no_event(served:
 
 async def test_headers_that_are_too_large_end_the_connection_alone(served: Served) -> None:
     user = await served.client()
-    async with httpx.AsyncClient(base_url=served.base) as attacker:
+    async with served.browser() as attacker:
         try:
             status = (await attacker.get("/api/health", headers={"x": "y" * 1_000_000})).status_code
         except httpx.NetworkError:

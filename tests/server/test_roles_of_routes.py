@@ -172,7 +172,7 @@ async def test_a_role_may_do_what_its_rows_say_and_no_more(served: Served, role:
 
 async def test_nobody_is_answered_without_a_token(served: Served) -> None:
     places = await fill(served)
-    async with httpx.AsyncClient(base_url=served.base) as nobody:
+    async with served.browser() as nobody:
         served.clients["nobody"] = nobody
         assert {(await ask(served, "nobody", operation, places))[0] for operation in ROWS} == {401}
 

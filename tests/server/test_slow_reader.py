@@ -140,7 +140,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(served: Served) -> None:
     made = await served.world.tokens.add("user:gone", ["viewer"])
     headers = {"authorization": f"Bearer {made.secret}"}
     seen = []
-    async with asyncio.timeout(60), httpx.AsyncClient(base_url=served.base, headers=headers) as gone:
+    async with asyncio.timeout(60), served.browser(headers=headers) as gone:
         async with gone.stream("GET", "/api/journal/stream?from=1&frames=true") as response:
             async for event in events(response):
                 if event["event"] == "record":

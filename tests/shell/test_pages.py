@@ -10,7 +10,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import httpx
 from tests.server.conftest import Served
 from tests.shell.source_digest import DIGEST, PAGES, ROOT, build_digest
 
@@ -31,7 +30,7 @@ def test_check_25_first_load_is_at_most_250_kb_gzipped() -> None:
 
 
 async def test_a_path_of_the_shell_is_answered_with_its_page(served: Served) -> None:
-    async with httpx.AsyncClient(base_url=served.base) as client:
+    async with served.browser() as client:
         for path in ("/", "/chats/some%2Fchat", "/approvals"):
             page = await client.get(path)
             assert page.status_code == 200
@@ -45,7 +44,7 @@ async def test_a_path_of_the_shell_is_answered_with_its_page(served: Served) -> 
 
 
 async def test_the_page_never_answers_for_the_api(served: Served) -> None:
-    async with httpx.AsyncClient(base_url=served.base) as client:
+    async with served.browser() as client:
         for path in ("/api", "/api/nothing", "/login/x", "/assets/none.js", "/assets/..%2Findex.html"):
             answer = await client.get(path)
             assert (answer.status_code, answer.json()["code"]) == (404, "no_path"), path

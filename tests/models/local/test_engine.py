@@ -151,11 +151,11 @@ class TestTheRealModel:
     def test_the_engine_answers_only_requests_with_its_key(self, engine: LocalEngine) -> None:
         assert engine.base_url.startswith("http://127.0.0.1:")
         body = {"messages": [{"role": "user", "content": "hi"}]}
-        assert httpx.post(f"{engine.base_url}/chat/completions", json=body).status_code == 401
+        assert httpx.post(f"{engine.base_url}/chat/completions", json=body, timeout=60).status_code == 401
         root = engine.base_url.removesuffix("/v1")
-        assert httpx.get(root).status_code in (401, 404)
+        assert httpx.get(root, timeout=60).status_code in (401, 404)
         origin = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
-        allowed = httpx.options(f"{engine.base_url}/chat/completions", headers=origin)
+        allowed = httpx.options(f"{engine.base_url}/chat/completions", headers=origin, timeout=60)
         assert allowed.headers.get("access-control-allow-origin", "") in ("", "http://127.0.0.1")
 
     def test_loading_the_engine_reports_progress_and_prints_nothing(
