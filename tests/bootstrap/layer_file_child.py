@@ -13,7 +13,8 @@ from demiurge.bootstrap.layer_files import write_history, write_layer_file
 from demiurge.values.refs import parse_ref
 
 NEW = (tool_of(), tool_of(id="other_tool"))
-HISTORY = [("scene_pacer", f"{number}.json", b'{"tool": null}\n' * 100) for number in range(3)]
+VERSION = b'{"tool": null}\n' * 100
+HISTORY = [("scene_pacer", f"{number}.json", lambda: VERSION) for number in range(3)]
 
 if __name__ == "__main__":
     if len(sys.argv) == 3:

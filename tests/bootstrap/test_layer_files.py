@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.bootstrap.child_program import run_program
-from tests.bootstrap.layer_file_child import HISTORY, NEW
+from tests.bootstrap.layer_file_child import HISTORY, NEW, VERSION
 from tests.registry.prompt_tools import tool_of
 
 from demiurge.bootstrap.layer_files import find_layer, layer_path, write_history, write_layer_file
@@ -53,7 +53,7 @@ def test_a_file_is_made_for_this_user_alone_and_read_back(tmp_path: Path) -> Non
     found = find_layer(path)
     assert found.file is not None
     assert set(found.file.tools) == set(NEW)
-    assert found.digest == written.digest == ref_of(path.read_bytes())
+    assert found.data == written.data == path.read_bytes()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
@@ -94,7 +94,7 @@ def test_an_own_tool_that_looks_like_an_entry_of_another_world_is_not_written(tm
 def test_a_damaged_file_is_named_and_never_written_over(data: bytes, tmp_path: Path) -> None:
     path = with_file(tmp_path, data)
     found = find_layer(path)
-    assert found.digest == ref_of(data)
+    assert found.data == data
     assert str(path) in (found.problem or "")
     with pytest.raises(LayerDamaged) as raised:
         write_layer_file(path, NEW, {tool.id for tool in NEW}, ref_of(data))
@@ -180,10 +180,10 @@ async def test_a_kill_leaves_no_half_file_of_the_history(fault: str, hit: int, t
     killed = await run_program("layer_file_child", tmp_path, faults=f"{fault}@{hit}")
     assert killed.returncode == -signal.SIGKILL
     found = tmp_path / "prompts" / "history" / "scene_pacer"
-    assert {path.read_bytes() for path in found.glob("*.json")} <= {HISTORY[0][2]}
+    assert {path.read_bytes() for path in found.glob("*.json")} <= {VERSION}
     write_history(tmp_path, HISTORY)
     assert sorted(path.name for path in found.iterdir()) == ["0.json", "1.json", "2.json"]
-    assert {path.read_bytes() for path in found.iterdir()} == {HISTORY[0][2]}
+    assert {path.read_bytes() for path in found.iterdir()} == {VERSION}
 
 
 def test_a_file_of_the_history_is_written_once(tmp_path: Path) -> None:

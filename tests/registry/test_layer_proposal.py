@@ -21,7 +21,7 @@ def test_any_entry_makes_a_sound_proposal(tool: PromptTool) -> None:
         ({tool.id: BASE}, LayerFile((tool,)), None),
         ({tool.id: tool.digest}, LayerFile(()), tool),
     ):
-        (change,) = layer_changes(pinned, file)
+        (change,) = layer_changes(pinned, file, LayerFile((live,) if live is not None else ()))
         proposal = layer_proposal("user", change, live)
         assert read_proposal(proposal.to_json()).digest == proposal.digest
         assert (proposal.kind, proposal.base) == (change.kind, change.base)

@@ -197,7 +197,7 @@ def test_a_file_proposes_what_differs_from_the_live_tools() -> None:
     same, changed, gone = tool_of(id="same_tool"), tool_of(id="changed_tool"), tool_of(id="gone_tool")
     edited, fresh = tool_of(id="changed_tool", goals=""), tool_of(id="fresh_tool")
     pinned = {tool.id: tool.digest for tool in (same, changed, gone)}
-    changes = layer_changes(pinned, LayerFile((same, fresh, edited)))
+    changes = layer_changes(pinned, LayerFile((same, fresh, edited)), LayerFile((same, changed, gone)))
     assert [(change.kind, change.id, change.tool, change.base) for change in changes] == [
         ("new", "fresh_tool", fresh, None),
         ("modify", "changed_tool", edited, changed.digest),
@@ -205,12 +205,28 @@ def test_a_file_proposes_what_differs_from_the_live_tools() -> None:
     ]
 
 
-@given(LAYERS)
-def test_a_file_with_the_live_tools_proposes_nothing(tools: list[PromptTool]) -> None:
+def test_a_tool_that_was_never_in_the_file_is_not_proposed_for_deletion() -> None:
+    approved, written = tool_of(id="approved_later"), tool_of()
+    pinned = {tool.id: tool.digest for tool in (approved, written)}
+    for before in (None, LayerFile(()), LayerFile((written,))):
+        assert layer_changes(pinned, LayerFile((written,)), before) == []
+    assert [change.id for change in layer_changes(pinned, LayerFile(()), LayerFile((written,)))] == ["scene_pacer"]
+
+
+def test_an_entry_that_nobody_edited_does_not_propose_to_undo_a_later_approval() -> None:
+    old, new = tool_of(), tool_of(goals="Approved later.")
+    assert layer_changes({"scene_pacer": new.digest}, LayerFile((old,)), LayerFile((old,))) == []
+    (undo,) = layer_changes({"scene_pacer": new.digest}, LayerFile((old,)), LayerFile((tool_of(goals=""),)))
+    assert (undo.kind, undo.base) == ("modify", new.digest)
+
+
+@given(LAYERS, LAYERS)
+def test_a_file_with_the_live_tools_proposes_nothing(tools: list[PromptTool], before: list[PromptTool]) -> None:
     pinned = {tool.id: tool.digest for tool in tools}
-    assert layer_changes(pinned, read_layer(write_layer(tools))) == []
+    assert layer_changes(pinned, read_layer(write_layer(tools)), LayerFile(tuple(before))) == []
 
 
 @pytest.mark.parametrize("entry", [{**RECORD, "prompt": ""}, {**RECORD, "id": "scene-pacer"}, {"id": 7}, None])
 def test_a_tool_whose_entry_is_unusable_is_not_proposed_for_deletion(entry: Any) -> None:
-    assert layer_changes({"scene_pacer": tool_of().digest}, read_layer(layer_of(entry))) == []
+    file = read_layer(layer_of(entry))
+    assert layer_changes({"scene_pacer": tool_of().digest}, file, LayerFile((tool_of(),))) == []

@@ -8,7 +8,7 @@ for a person to mend. Entries that this world never had belong to other worlds o
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,25 +27,28 @@ FOLDER = "prompts"
 
 
 class FoundLayer(NamedTuple):
-    """The entry at the place of a layer file. `digest`: that of its bytes, None if they can't be read or there are
-    none. `file` is None if nothing of it is usable. `problem`: a sentence about what of it is not used; None without
-    one."""
+    """The entry at the place of a layer file. `data`: its bytes, None if they can't be read or there are none. `file`:
+    its tools, None if nothing of it is usable. `problem`: a sentence about what of it is not used; None without one."""
 
     path: Path
-    digest: Ref | None
+    data: bytes | None
     file: LayerFile | None
     problem: str | None
 
     @property
+    def digest(self) -> Ref | None:
+        return None if self.data is None else ref_of(self.data)
+
+    @property
     def is_missing(self) -> bool:
-        return self.digest is None and self.problem is None
+        return self.data is None and self.problem is None
 
 
 class WrittenLayer(NamedTuple):
     """A layer file that was written. `kept`: the ids of the entries that belong to other worlds."""
 
     path: Path
-    digest: Ref
+    data: bytes
     kept: tuple[str, ...]
 
 
@@ -68,9 +71,9 @@ def find_layer(path: Path) -> FoundLayer:
     try:
         file = read_layer(data)
     except LayerDamaged as error:
-        return FoundLayer(path, ref_of(data), None, f"{path} is no layer file. {error.message}")
+        return FoundLayer(path, data, None, f"{path} is no layer file. {error.message}")
     told = " ".join(f"{problem.entry}: {problem.message}" for problem in file.problems[:20])
-    return FoundLayer(path, ref_of(data), file, f"{path} has entries that can't be used. {told}" if told else None)
+    return FoundLayer(path, data, file, f"{path} has entries that can't be used. {told}" if told else None)
 
 
 def write_layer_file(
@@ -100,23 +103,24 @@ def write_layer_file(
             raise Conflict(
                 f"{path} can't hold {names}, whose ids look the same: rename one of them.", code=wrong[0].code
             )
-        if ref_of(data) != found.digest:
+        if data != found.data:
             write_private(path, data)
-    return WrittenLayer(path, ref_of(data), tuple(sorted(tool.id for tool in others)))
+    return WrittenLayer(path, data, tuple(sorted(tool.id for tool in others)))
 
 
-def write_history(world: Path, files: Iterable[tuple[str, str, bytes]]) -> list[Path]:
-    """Writes the files of a world's history that are missing: pairs of the id of a tool and a name, with the bytes. A
-    file that is there is left alone. Returns the places that were written; durable on return. Raises Unavailable."""
+def write_history(world: Path, files: Iterable[tuple[str, str, Callable[[], bytes]]]) -> list[Path]:
+    """Writes the files of a world's history that are missing: the id of a tool, a name, and what makes the bytes. A
+    file that is there is left alone. Returns the places that were written; durable on return. Raises Unavailable, and
+    what making the bytes raises."""
     written = []
     top = world.absolute() / FOLDER
     _make_folders(world.absolute(), FOLDER, "history")
     with locked_folder(top):
-        for tool_id, name, data in files:
+        for tool_id, name, made in files:
             place = top / "history" / tool_id / name
-            _make_folders(top / "history", tool_id)
             if not os.path.lexists(place):
-                write_private(place, data)
+                _make_folders(top / "history", tool_id)
+                write_private(place, made())
                 written.append(place)
     return written
 

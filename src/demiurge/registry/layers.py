@@ -120,22 +120,24 @@ def write_layer(tools: Iterable[PromptTool]) -> bytes:
     return data
 
 
-def layer_changes(pinned: Mapping[str, Ref], file: LayerFile) -> list[LayerChange]:
+def layer_changes(pinned: Mapping[str, Ref], file: LayerFile, before: LayerFile | None = None) -> list[LayerChange]:
     """Returns what a file proposes to a layer whose live tools have the digests `pinned`, by id: first what it adds or
     changes, in its order, then what it leaves out.
 
-    An entry with a problem proposes nothing, so the tool that it names is not proposed for deletion. Nothing is, if
-    some entry has no id.
+    `before` is the file that was read or written last: an entry that is as it was there proposes nothing, and only a
+    tool that was there is proposed for deletion. An entry with a problem proposes nothing, and some entry without an id
+    means that no deletion is proposed.
     """
+    known = {tool.id: tool.digest for tool in before.tools} if before is not None else {}
     changes = [
         LayerChange("new" if tool.id not in pinned else "modify", tool.id, tool, pinned.get(tool.id))
         for tool in file.tools
-        if pinned.get(tool.id) != tool.digest
+        if tool.digest not in (pinned.get(tool.id), known.get(tool.id))
     ]
     if any(problem.id is None for problem in file.problems):
         return changes
     named = {normal_id(tool.id) for tool in file.tools} | {normal_id(problem.id or "") for problem in file.problems}
-    gone = [tool_id for tool_id in sorted(pinned) if normal_id(tool_id) not in named]
+    gone = [tool_id for tool_id in sorted(known) if tool_id in pinned and normal_id(tool_id) not in named]
     return [*changes, *(LayerChange("delete", tool_id, None, pinned[tool_id]) for tool_id in gone)]
 
 
