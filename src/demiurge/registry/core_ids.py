@@ -7,14 +7,13 @@ difference.
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
-from typing import Any, Final
+from typing import Final
 
 from demiurge.errors import UsageError
+from demiurge.registry.look_alikes import one_shape, plain_letters
 from demiurge.tools.authoring.hidden_text import without_hidden
 
 __all__ = ["ALIASES", "CORE_IDS", "LOCKED", "core_id_of", "locked_error", "normal_id", "require_unlocked"]
@@ -103,28 +102,10 @@ def _forms(text: str) -> list[str]:
     plain = unicodedata.normalize("NFKD", without_hidden(unicodedata.normalize("NFKC", text)))
     plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
     folded = plain.casefold()
-    forms = [_letters(folded), _letters(_replaced(folded)), _letters(_replaced(plain).casefold())]
-    forms = [*forms, *(_same_shape(form) for form in forms)]
+    forms = [_letters(folded), _letters(plain_letters(folded)), _letters(plain_letters(plain).casefold())]
+    forms = [*forms, *(one_shape(form) for form in forms)]
     return list(dict.fromkeys(form.removeprefix("core") for form in forms if form))
 
 
 def _letters(text: str) -> str:
     return "".join(letter for letter in text if letter.isalnum())
-
-
-def _replaced(text: str) -> str:
-    return text.translate(_look_alikes())
-
-
-def _same_shape(text: str) -> str:
-    """Returns `text` with one letter for each group of ASCII letters and digits that look alike."""
-    return text.replace("rn", "m").replace("vv", "w").translate(str.maketrans("01i", "oll"))
-
-
-@cache
-def _look_alikes() -> dict[int, Any]:
-    """Returns the table that replaces a look-alike letter of another script by its ASCII letters.
-
-    The table holds the letters of the Unicode security data that look like ASCII letters or digits."""
-    text = resources.files(__package__).joinpath("data/confusables.json").read_text("utf-8")
-    return {ord(letter): plain for plain, letters in json.loads(text).items() for letter in letters}
