@@ -83,7 +83,7 @@ def locked_error(core_id: str) -> UsageError:
 def normal_id(tool_id: str) -> str:
     """Returns the form of a tool's id by which ids are compared: two ids that a reader may take for each other have the
     same form."""
-    return _same_shape(_letters(tool_id))
+    return one_shape(_letters(tool_id))
 
 
 @cache
