@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-__all__ = ["MAX_SUMMARY", "OutlineScene", "outline_scenes"]
+__all__ = ["MAX_SUMMARY", "OutlineScene", "outline_scenes", "scene_body"]
 
 MAX_SUMMARY: Final = 200
 """The most characters of a scene's summary."""
@@ -47,6 +47,12 @@ def outline_scenes(lines: Sequence[str]) -> list[OutlineScene]:
         _scene(number, lines[start:end], start + 1, end)
         for number, (start, end) in enumerate(zip(starts, ends, strict=False), 1)
     ]
+
+
+def scene_body(lines: Sequence[str], scene: OutlineScene) -> str:
+    """Returns the text of a scene below its heading, with an empty line in place of a line that gives the point of
+    view."""
+    return "\n".join("" if _POV_LINE.match(line) else line for line in lines[scene.start_line : scene.end_line])
 
 
 def _scene(number: int, lines: Sequence[str], start_line: int, end_line: int) -> OutlineScene:

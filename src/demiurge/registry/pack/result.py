@@ -6,13 +6,13 @@ into its value, as `{"path": ..., **error.to_json()}`, and goes on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from demiurge.errors import DemiurgeError
 from demiurge.registry.evidence import EvidenceItem
 
-__all__ = ["GatherError", "Gathered"]
+__all__ = ["GatherError", "Gathered", "dry_run_of"]
 
 
 class GatherError(DemiurgeError):
@@ -32,3 +32,10 @@ class Gathered:
 
     value: dict[str, Any]
     evidence: list[EvidenceItem] = field(default_factory=list)
+
+
+def dry_run_of(params: Any) -> Gathered:
+    """Returns the outcome of a call with `dry_run`: its arguments with their defaults. Nothing is read."""
+    return Gathered(
+        {"dry_run": True, "args": {name: value for name, value in asdict(params).items() if name != "dry_run"}}
+    )
