@@ -1,0 +1,153 @@
+"""The expectations of a test case, checked on the reply that the case carries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from demiurge.errors import InvalidValue
+from demiurge.registry.claims import Grounds, cited_receipts, claim_problem, evidence_problem, has_evidence_line
+from demiurge.registry.core_ids import CORE_IDS, core_id_of
+from demiurge.registry.pattern import is_match
+from demiurge.registry.proposal import TestCase
+from demiurge.registry.static_checks import SHIPPED_CALLS
+from demiurge.tools.spec import ToolSpec
+from demiurge.values import canonical_json
+from demiurge.wire.tool_envelope import EnvelopeCall, EnvelopeTools, read_call, read_decision
+
+__all__ = ["CASE_NONCE", "broken_expectations", "call_tools"]
+
+CASE_NONCE: Final = "NONCE"
+"""The nonce of a call in the reply of a test case."""
+
+_STOP_HOOK: Final = re.compile(r"\[?STOP[ _-]?HOOK\s*:\s*([a-z_-]+)\]?(?:\s|$)", re.IGNORECASE)
+_ANY_ARGS: Final = {"type": "object"}
+
+
+def broken_expectations(case: TestCase, callable_names: Collection[str] = ()) -> tuple[str, ...]:
+    """Returns the expectations that the reply of an automatic test case does not meet: their names, each with what is
+    wrong."""
+    reply, expect = case.reply or "", case.expect or {}
+    found = [(name, _CHECKS[name](reply, wanted, case.given or {}, callable_names)) for name, wanted in expect.items()]
+    if "args" in expect and "tool" not in expect and _call_in(reply, callable_names) is None:
+        found.append(("args", "the reply is no tool call"))
+    return tuple(dict.fromkeys(f"{name}: {problem}" for name, problem in found if problem is not None))
+
+
+@lru_cache(maxsize=8)
+def call_tools(callable_names: frozenset[str]) -> EnvelopeTools:
+    """Returns the tools that a call in a reply may name: the shipped ones and `callable_names`, with any arguments."""
+    names = sorted({*(f"core__{core_id}" for core_id in CORE_IDS), *SHIPPED_CALLS, *callable_names})
+    return EnvelopeTools.of([ToolSpec(name, name, _ANY_ARGS) for name in names], _core_call)
+
+
+def _core_call(name: str) -> str | None:
+    core_id = core_id_of(name)
+    return None if core_id is None else f"core__{core_id}"
+
+
+def _call_in(reply: str, callable_names: Collection[str]) -> EnvelopeCall | None:
+    """Returns the tool call that the whole reply is, None if it is none."""
+    tools = call_tools(frozenset(callable_names))
+    found = read_decision(reply, tools, CASE_NONCE) or read_call(reply, tools, CASE_NONCE)
+    return found if isinstance(found, EnvelopeCall) else None
+
+
+def _json_only(reply: str, wanted: bool, _: Mapping[str, Any], __: Collection[str]) -> str | None:
+    try:
+        canonical_json.parse_object(reply.strip(" \t\r\n"))
+    except InvalidValue:
+        return "the reply is not one JSON object and nothing else" if wanted else None
+    return None
+
+
+def _no_fences(reply: str, wanted: bool, _: Mapping[str, Any], __: Collection[str]) -> str | None:
+    return "the reply has a code fence" if wanted and ("```" in reply or "~~~" in reply) else None
+
+
+def _tool(reply: str, wanted: str, _: Mapping[str, Any], callable_names: Collection[str]) -> str | None:
+    call = _call_in(reply, callable_names)
+    if call is None:
+        return "the reply is no tool call"
+    is_it = call.tool == wanted or call.tool == _core_call(wanted)
+    return None if is_it else f"the reply calls {call.tool}"
+
+
+def _args(reply: str, wanted: Mapping[str, Any], _: Mapping[str, Any], callable_names: Collection[str]) -> str | None:
+    call = _call_in(reply, callable_names)
+    wrong = [] if call is None else [name for name, value in wanted.items() if not _is_equal(call.args, name, value)]
+    return f"the call has another value of {', '.join(sorted(wrong))}" if wrong else None
+
+
+def _is_equal(args: Mapping[str, Any], name: str, value: Any) -> bool:
+    return name in args and canonical_json.encode(args[name]) == canonical_json.encode(value)
+
+
+def _evidence(reply: str, wanted: str, given: Mapping[str, Any], _: Collection[str]) -> str | None:
+    if wanted == "forbidden":
+        return "the reply has an evidence line" if has_evidence_line(reply) else None
+    if wanted != "required":
+        return "an expectation of evidence is required or forbidden"
+    problem = evidence_problem(reply, _grounds(given))
+    return None if problem is None else f"{problem.code} {problem.detail}".strip()
+
+
+def _receipt(reply: str, wanted: bool, given: Mapping[str, Any], _: Collection[str]) -> str | None:
+    cited = cited_receipts(reply)
+    if not wanted:
+        return "the reply cites a receipt" if cited else None
+    problem = claim_problem(reply, _grounds(given))
+    if problem is not None:
+        return f"{problem.code} {problem.detail}".strip()
+    return None if cited else "the reply cites no receipt"
+
+
+def _grounds(given: Mapping[str, Any]) -> Grounds:
+    """Returns what a test case gives its reply to rely on. A receipt is its id, or an object with `receipt_id` and
+    `evidence`, a list of objects with `path` and `quote`."""
+    receipts: dict[str, list[tuple[str, str]]] = {}
+    for receipt in given.get("receipts", ()):
+        found = receipt if isinstance(receipt, Mapping) else {"receipt_id": receipt}
+        evidence = found.get("evidence", ())
+        items = [item for item in evidence if isinstance(item, Mapping)] if isinstance(evidence, list | tuple) else []
+        receipts[str(found.get("receipt_id"))] = [(str(item.get("path")), str(item.get("quote"))) for item in items]
+    return Grounds(receipts, {path: text for path, text in given.get("files", {}).items() if isinstance(text, str)})
+
+
+def _must_match(reply: str, wanted: list[str], _: Mapping[str, Any], __: Collection[str]) -> str | None:
+    missing = next((pattern for pattern in wanted if not is_match(pattern, reply)), None)
+    return None if missing is None else f"the reply does not match {missing}"
+
+
+def _must_not_match(reply: str, wanted: list[str], _: Mapping[str, Any], __: Collection[str]) -> str | None:
+    present = next((pattern for pattern in wanted if is_match(pattern, reply)), None)
+    return None if present is None else f"the reply matches {present}"
+
+
+def _max_chars(reply: str, wanted: int, _: Mapping[str, Any], __: Collection[str]) -> str | None:
+    return f"the reply has {len(reply)} characters, of at most {wanted}" if len(reply) > wanted else None
+
+
+def _stop_hook(reply: str, wanted: str, _: Mapping[str, Any], __: Collection[str]) -> str | None:
+    found = _STOP_HOOK.match(reply.lstrip())
+    if found is None:
+        return "the first line is no stop hook"
+    kind = found[1].lower().replace("_", "-")
+    return None if kind == wanted.lower().replace("_", "-") else f"the stop hook is {kind}"
+
+
+_Check = Callable[[str, Any, Mapping[str, Any], Collection[str]], str | None]
+_CHECKS: Final[Mapping[str, _Check]] = {
+    "json_only": _json_only,
+    "no_fences": _no_fences,
+    "tool": _tool,
+    "args": _args,
+    "evidence": _evidence,
+    "receipt": _receipt,
+    "must_match": _must_match,
+    "must_not_match": _must_not_match,
+    "max_chars": _max_chars,
+    "stop_hook": _stop_hook,
+}
