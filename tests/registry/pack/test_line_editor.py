@@ -83,7 +83,7 @@ async def test_each_finding_has_a_verbatim_quote_as_evidence(tmp_path: Path) -> 
         EditLines("a.md", start_line=3, end_line=2),
         EditLines("a.md", start_line=99),
         EditLines("a.md", max_edits=0),
-        EditLines(text="x" * 100_001),
+        EditLines(text="x" * 20_001),
     ],
 )
 async def test_arguments_that_fit_no_text_are_refused(tmp_path: Path, params: EditLines) -> None:

@@ -21,7 +21,7 @@ from demiurge.registry.pack.text import excerpt_first, letters, prose_lines, quo
 
 __all__ = ["EditLines", "gather"]
 
-_MAX_TEXT: Final = 100_000
+_MAX_TEXT: Final = 20_000
 _MAX_LINE_NUMBER: Final = 10**9
 _MAX_EDITS: Final = 100
 _MAX_EXCERPT: Final = 900
