@@ -75,7 +75,13 @@ async def gather(params: EditLines, sources: Sources) -> Gathered:
         "findings": shown,
         "total_findings": len(found),
     }
-    return Gathered(value, _evidence(source, params.start_line, end, shown, sources) if source else [])
+    if source is None:
+        return Gathered(value)
+    quoted = [
+        (excerpt.first_line + below, quote(excerpt.text, MAX_QUOTE)),
+        *((row["line"], row["original"]) for row in shown),
+    ]
+    return Gathered(value, _evidence(source, sources.evidence(source, params.start_line, end), quoted))
 
 
 def _require_fitting(params: EditLines) -> None:
@@ -89,17 +95,14 @@ def _require_fitting(params: EditLines) -> None:
         raise GatherError(f"max_edits is 1 to {_MAX_EDITS}.")
 
 
-def _evidence(
-    source: SourceText, start: int, end: int, shown: list[dict[str, Any]], sources: Sources
-) -> list[EvidenceItem]:
-    """Returns the evidence for the lines that were looked at and for the quote of each finding."""
-    quotes = [
-        EvidenceItem(
-            source.path, row["line"], row["line"] + row["original"].count("\n"), row["original"], source.sha256
-        )
-        for row in shown
-    ]
-    return distinct([sources.evidence(source, start, end), *quotes])
+def _evidence(source: SourceText, lines: EvidenceItem, quoted: list[tuple[int, str]]) -> list[EvidenceItem]:
+    """Returns the evidence for the lines that were looked at, and for each quote with its first line."""
+    return distinct(
+        [
+            lines,
+            *(EvidenceItem(source.path, line, line + text.count("\n"), text, source.sha256) for line, text in quoted),
+        ]
+    )
 
 
 def _findings(text: str) -> list[dict[str, Any]]:
@@ -170,7 +173,8 @@ def _repetitions(text: str, numbered: list[tuple[int, str]]) -> Iterator[dict[st
     ranked = sorted(terms(text).items(), key=lambda entry: (-entry[1], entry[0]))
     for word, count in [entry for entry in ranked if entry[1] >= _FEWEST_REPEATS][:_MAX_REPEATED]:
         number, line = next((number, line) for number, line in numbered if word in letters(line))
-        original = quote(line, MAX_QUOTE)
+        match = re.search(re.escape(word), line, re.IGNORECASE)
+        original = _around(line, match) if match else quote(line)
         yield {"kind": "repetition", "word": word, "original": original, "count": count, "line": number}
 
 
