@@ -138,6 +138,7 @@ def test_a_reply_may_hold_the_protocol_words_that_its_case_expects() -> None:
     hook, cited = "STOP_HOOK: error\nThe file is missing.", "Evidence: Story/a.md line 1, rcpt_0123456789abcdef"
     assert with_case("pass", reply=hook, expect={"stop_hook": "error"}) == []
     assert with_case("pass", reply=cited, expect={"receipt": True}) == []
+    assert with_case("pass", given={"receipts": [{"receipt_id": "rcpt_0123456789abcdef"}]}) == []
     assert codes(with_case("pass", reply=hook)) == {"protocol_word"}
     assert codes(with_case("pass", reply=cited)) == {"receipt_id"}
 

@@ -17,7 +17,7 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.wire.tool_envelope import EnvelopeCall, EnvelopeTools, read_call, read_decision
 
-__all__ = ["CASE_NONCE", "broken_expectations", "call_tools"]
+__all__ = ["CASE_NONCE", "EXPECTATIONS", "broken_expectations", "call_tools"]
 
 CASE_NONCE: Final = "NONCE"
 """The nonce of a call in the reply of a test case."""
@@ -30,7 +30,9 @@ def broken_expectations(case: TestCase, callable_names: Collection[str] = ()) ->
     """Returns the expectations that the reply of an automatic test case does not meet: their names, each with what is
     wrong."""
     reply, expect = case.reply or "", case.expect or {}
-    found = [(name, _CHECKS[name](reply, wanted, case.given or {}, callable_names)) for name, wanted in expect.items()]
+    found = [
+        (name, EXPECTATIONS[name](reply, wanted, case.given or {}, callable_names)) for name, wanted in expect.items()
+    ]
     if "args" in expect and "tool" not in expect and _call_in(reply, callable_names) is None:
         found.append(("args", "the reply is no tool call"))
     return tuple(dict.fromkeys(f"{name}: {problem}" for name, problem in found if problem is not None))
@@ -139,7 +141,7 @@ def _stop_hook(reply: str, wanted: str, _: Mapping[str, Any], __: Collection[str
 
 
 _Check = Callable[[str, Any, Mapping[str, Any], Collection[str]], str | None]
-_CHECKS: Final[Mapping[str, _Check]] = {
+EXPECTATIONS: Final[Mapping[str, _Check]] = {
     "json_only": _json_only,
     "no_fences": _no_fences,
     "tool": _tool,
@@ -151,3 +153,4 @@ _CHECKS: Final[Mapping[str, _Check]] = {
     "max_chars": _max_chars,
     "stop_hook": _stop_hook,
 }
+"""The check of each expectation: it returns what is wrong with a reply, None if it meets the expectation."""

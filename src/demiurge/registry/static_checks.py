@@ -167,16 +167,17 @@ def _mixed(text: ProposalText) -> Iterator[Finding]:
 
 def _blocked(text: ProposalText) -> Iterator[Finding]:
     for found in blocked_passages(text.text):
-        if not (found.code in _PROTOCOL_IN_REPLY and _is_expected(found.code, text.case)):
+        if not (found.code in _PROTOCOL_IN_REPLY and _is_expected(found.code, text)):
             yield _finding(text, found.code, found.start, found.end, found.severity, found.message)
 
 
-def _is_expected(code: str, case: TestCase | None) -> bool:
-    """Returns whether the reply of a test case has to hold such a word: the case expects it."""
-    expect = (case.expect or {}) if case is not None else {}
+def _is_expected(code: str, text: ProposalText) -> bool:
+    """Returns whether a test case has to hold such a word: the case gives a receipt, or expects one or a stop hook in
+    its reply."""
+    expect = (text.case.expect or {}) if text.case is not None else {}
     if code == "protocol_word":
         return bool(expect.get("stop_hook"))
-    return expect.get("receipt") is True or expect.get("evidence") == "required"
+    return ".given." in text.field or expect.get("receipt") is True or expect.get("evidence") == "required"
 
 
 def _calls(text: ProposalText, callable_names: Collection[str]) -> Iterator[Finding]:
