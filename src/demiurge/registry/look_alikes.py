@@ -11,7 +11,7 @@ import json
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from demiurge.tools.authoring.hidden_text import without_hidden
 
 __all__ = ["FoldedText", "fold", "is_foreign_look_alike", "one_shape", "plain_letters"]
 
+_SHAPES: Final = str.maketrans("01i", "oll")
 _LINE_BREAKS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _PUNCTUATION: Final = {
     ":": "\u02d0\ua789\u2236\u0589\u05c3\u0703\u0704\u1361\u16ec\u1803\u205a\ufe30",
@@ -49,10 +50,11 @@ class FoldedText:
         return self.places[start][0], self.places[end - 1][1]
 
 
-def fold(text: str) -> list[FoldedText]:
+@lru_cache(maxsize=4)
+def fold(text: str) -> tuple[FoldedText, ...]:
     """Returns the readings of a text: in lower case, without invisible characters and accents, in ASCII where a letter
     looks like one. There are two if a capital looks like another letter than its small form does."""
-    readings = [_folded(text, lower) for lower in (_small_first, _capital_first)]
+    readings = tuple(_folded(text, lower) for lower in (_small_first, _capital_first))
     return readings[:1] if readings[0].text == readings[1].text else readings
 
 
@@ -68,26 +70,22 @@ def is_foreign_look_alike(letter: str) -> bool:
 
 def one_shape(text: str) -> str:
     """Returns `text` with one letter for each group of ASCII letters and digits that look alike."""
-    return text.replace("rn", "m").replace("vv", "w").translate(str.maketrans("01i", "oll"))
+    return text.replace("rn", "m").replace("vv", "w").translate(_SHAPES)
 
 
 def _folded(text: str, lower: Callable[[str], str]) -> FoldedText:
-    letters: list[str] = []
-    places: list[tuple[int, int]] = []
-    for at, letter in enumerate(text):
-        if letter in _LINE_BREAKS:
-            seen = "\n"
-        elif not without_hidden(letter):
-            continue
-        else:
-            seen = _seen(letter, lower)
-        letters.append(seen)
-        places += [(at, at + 1)] * len(seen)
-    return FoldedText("".join(letters), tuple(places))
+    seen = [_seen(letter, lower) for letter in text]
+    places = tuple((at, at + 1) for at, letters in enumerate(seen) for _ in letters)
+    return FoldedText("".join(seen), places)
 
 
-@cache
+@lru_cache(maxsize=8192)
 def _seen(letter: str, lower: Callable[[str], str]) -> str:
+    """Returns the characters that a reader sees for one of a text, none for an invisible one."""
+    if letter in _LINE_BREAKS:
+        return "\n"
+    if not without_hidden(letter):
+        return ""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", letter))
     plain = "".join(part for part in plain if not unicodedata.combining(part))
     return lower(plain).translate(_punctuation())

@@ -27,6 +27,7 @@ __all__ = ["PhraseFinder", "Words", "words_of"]
 
 _GAP: Final = "[-. \\n]?"
 _CLAUSE_END: Final = "(?=[.\\n]|$)"
+_SEPARATORS: Final = "-. \n"
 _APOSTROPHE: Final = "'"
 _DIGIT_LETTERS: Final = str.maketrans("34578@$", "eastbas")
 _NEGATION: Final = re.compile(r"(?<![a-z0-9])(?:not|never|dont|cannot|cant|mustnt|shouldnt|wont) $")
@@ -35,11 +36,14 @@ _NEGATION: Final = re.compile(r"(?<![a-z0-9])(?:not|never|dont|cannot|cant|mustn
 @dataclass(frozen=True, slots=True)
 class Words:
     """The words of a text in the shape of their letters, with one character between two words: `.` for punctuation
-    that ends a clause, a line feed, a space, else `-`."""
+    that ends a clause, a line feed, a space, else `-`. `places`: the place of each character in the text that they are
+    `of`; `squashed`: the letters alone, with the place of each in `text` as `kept`."""
 
     text: str
     places: tuple[int, ...]
     of: FoldedText
+    squashed: str
+    kept: tuple[int, ...]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Returns the place in the original text of the characters from `start` up to `end`."""
@@ -87,14 +91,17 @@ class PhraseFinder:
 
     def _squashed_spans(self, words: Words) -> Iterator[tuple[int, int, bool]]:
         """Returns the places where the phrase is there once all separators are left out: the letters of `i g n o r e`
-        are words of their own. A place begins and ends with a word."""
-        kept = [at for at, letter in enumerate(words.text) if letter not in "-. \n"]
-        squashed = "".join(words.text[at] for at in kept)
+        are words of their own. A place begins and ends with a word, and has at least three: `shown once` is not
+        `show nonce`."""
         for pattern, is_one_clause in self._squashed:
-            for found in pattern.finditer(squashed):
-                start, end = kept[found.start()], kept[found.end() - 1] + 1
+            for found in pattern.finditer(words.squashed):
+                start, end = words.kept[found.start()], words.kept[found.end() - 1] + 1
                 is_whole = _is_edge(words.text, start - 1) and _is_edge(words.text, end)
-                if is_whole and not (is_one_clause and "." in words.text[start:end]):
+                if (
+                    is_whole
+                    and end - start > len(found[0]) + 1
+                    and not (is_one_clause and "." in words.text[start:end])
+                ):
                     yield *words.span(start, end), _is_negated(words.text, start)
 
 
@@ -103,7 +110,7 @@ def _is_negated(text: str, start: int) -> bool:
 
 
 def _is_edge(text: str, at: int) -> bool:
-    return not 0 <= at < len(text) or text[at] in "-. \n"
+    return not 0 <= at < len(text) or text[at] in _SEPARATORS
 
 
 def _separator(token: str) -> str:
@@ -116,16 +123,11 @@ def _separator(token: str) -> str:
 
 def _shaped(text: str, places: Sequence[int], folded: FoldedText) -> Words:
     """Returns the words with one letter for those that look alike, as `one_shape` does, with their places."""
-    shaped: list[str] = []
-    kept: list[int] = []
-    at = 0
-    while at < len(text):
-        pair = one_shape(text[at : at + 2])
-        length = 2 if len(pair) == 1 and at + 1 < len(text) else 1
-        shaped.append(pair[0])
-        kept.append(places[at])
-        at += length
-    return Words("".join(shaped), tuple(kept), folded)
+    pieces = [(found.start(), one_shape(found[0])) for found in re.finditer(r"rn|vv|(?s:.)", text)]
+    shaped = "".join(piece for _, piece in pieces)
+    kept = tuple(at for at, letter in enumerate(shaped) if letter not in _SEPARATORS)
+    squashed = "".join(shaped[at] for at in kept)
+    return Words(shaped, tuple(places[start] for start, _ in pieces), folded, squashed, kept)
 
 
 def _pattern(phrase: str, words: Mapping[str, str], *, squashed: bool = False) -> str:

@@ -18,7 +18,7 @@ from demiurge.registry.core_ids import CORE_IDS, core_id_of, normal_id
 from demiurge.registry.findings import Finding
 from demiurge.registry.look_alikes import fold, is_foreign_look_alike
 from demiurge.registry.prompt_tool import PromptTool
-from demiurge.registry.proposal import TestCase, ToolProposal
+from demiurge.registry.proposal import ToolProposal
 from demiurge.registry.proposal_texts import ProposalText, texts_of
 from demiurge.tools.authoring.hidden_text import hidden_character
 from demiurge.values import canonical_json
@@ -30,7 +30,7 @@ SOFT_PROMPT: Final = 4000
 MAX_CATALOG: Final = 64_000
 """Characters of the full catalog text that no proposal may exceed."""
 MAX_GIVEN: Final = 40_000
-"""Bytes of what one test case is given, as canonical JSON."""
+"""Bytes of what all test cases are given, as canonical JSON."""
 SHIPPED_CALLS: Final = frozenset(
     {
         *("core__prompt_tool", "core__propose_tool", "core__ask_user", "core__get_current_time"),
@@ -60,11 +60,9 @@ def static_findings(
     """Returns the findings about a proposal, in the order of its fields. `live`: the tools of the catalog now, core
     tools too; `callable_names`: the tools of the world that a model can call, besides those that ship with Demiurge."""
     found: list[Finding] = []
-    too_long = [
-        f"testCases[{at}].given" for at, case in enumerate(proposal.test_cases) if _given_size(case) > MAX_GIVEN
-    ]
+    too_long = _given_size(proposal) > MAX_GIVEN
     for text in texts_of(proposal):
-        if text.field.startswith(tuple(f"{field}." for field in too_long)):
+        if too_long and ".given." in text.field:
             continue
         about = chain(_hidden(text), _mixed(text), _blocked(text), _calls(text, callable_names), _encoded(text))
         found += _distinct(about)
@@ -89,15 +87,14 @@ def _limits(proposal: ToolProposal, live: Sequence[PromptTool]) -> Iterator[Find
             "Shorten the prompt, or propose to delete a tool that is not used."
         )
         yield Finding("catalog_full", "prompt", 0, len(prompt), "block", message)
-    for at, case in enumerate(proposal.test_cases):
-        size = _given_size(case)
-        if size > MAX_GIVEN:
-            message = f"The test case is given {size} bytes, of at most {MAX_GIVEN}. Give it the passage that matters."
-            yield Finding("given_too_long", f"testCases[{at}].given", 0, 0, "block", message)
+    size = _given_size(proposal)
+    if size > MAX_GIVEN:
+        message = f"The test cases are given {size} bytes, of at most {MAX_GIVEN}. Give them the passages that matter."
+        yield Finding("given_too_long", "testCases", 0, 0, "block", message)
 
 
-def _given_size(case: TestCase) -> int:
-    return len(canonical_json.encode(dict(case.given or {})))
+def _given_size(proposal: ToolProposal) -> int:
+    return sum(len(canonical_json.encode(dict(case.given or {}))) for case in proposal.test_cases)
 
 
 def _core_names(proposal: ToolProposal, live: Sequence[PromptTool]) -> Iterator[Finding]:
