@@ -21,7 +21,10 @@ __all__ = [
     "HttpAccess",
     "HttpAnswer",
     "Introspection",
+    "IssueSummary",
+    "Issues",
     "People",
+    "ReceiptSummary",
     "SecretName",
     "Timer",
     "VaultAccess",
@@ -161,6 +164,45 @@ class People(Protocol):
 
     async def ask(self, question: str, choices: Sequence[str], *, allow_other: bool) -> str:
         """Returns what a person answered. Without `allow_other` only one of the choices is an answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IssueSummary:
+    """An issue without its text and comments. `status`: `open`, `closed`, `waiting-on-user` or `frozen`; `priority`:
+    `low`, `normal`, `high` or `urgent`; times are milliseconds since 1970."""
+
+    id: str
+    title: str
+    status: str
+    priority: str
+    assignee: str
+    tags: tuple[str, ...]
+    created_ms: int
+    updated_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptSummary:
+    """A receipt that a recorded call of a core tool gave. `actor` made the call; `files`: the paths in its evidence;
+    `time_ms`: milliseconds since 1970."""
+
+    receipt_id: str
+    tool: str
+    actor: str
+    time_ms: int
+    files: tuple[str, ...]
+
+
+class Issues(Protocol):
+    """The issues of a world, and the receipts of the calls that worked on them, to read."""
+
+    async def search(self, *, status: str | None = None) -> Sequence[IssueSummary]:
+        """Returns all issues with this status, in any order; None means every status."""
+        ...
+
+    async def recent_receipts(self, *, limit: int) -> Sequence[ReceiptSummary]:
+        """Returns at most `limit` receipts, newest first."""
         ...
 
 
