@@ -67,7 +67,7 @@ def confidence_of(brief: str) -> int:
     data = story("beats")
     points = _BASE + _STEP * sum(_is_named(group, brief) for group in data["groups"])
     points += sum(row["points"] for row in data["lengths"] if len(brief) >= row["chars"])
-    return min(points, _FULL)
+    return min(int(points), _FULL)
 
 
 def _is_named(group: dict[str, Any], brief: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from demiurge.registry.evidence import EvidenceItem
+from demiurge.registry.pack.canon_checker import category_of
 from demiurge.registry.pack.parameters import DRY_RUN, WORKSPACE
 from demiurge.registry.pack.reading import distinct, passage_evidence, plain_text, word_count
 from demiurge.registry.pack.result import Gathered, GatherError, dry_run_of
@@ -69,7 +70,9 @@ async def _card(name: str | None, sources: Sources) -> tuple[dict[str, Any], lis
     """Returns the entry of the canon card and its evidence. A card that is not there or cannot be read has a reason."""
     if name is None:
         return {"found": False, "reason": "Neither the outline nor the file's name gives a point of view."}, []
-    path = _card_of(name, [path for path in await sources.paths() if _is_character(path)])
+    path = _card_of(
+        name, [path for path in await sources.paths() if category_of(path) == story("scenes")["characters"]]
+    )
     if path is None:
         return {"found": False, "name": name, "reason": "No character file has this name."}, []
     try:
@@ -97,11 +100,3 @@ def _card_of(name: str, paths: Sequence[str]) -> str | None:
             if holds_name(name_parts(PurePosixPath(path).stem), wanted):
                 return path
     return None
-
-
-def _is_character(path: str) -> bool:
-    """Returns whether a file is in a folder for characters, or has the prefix of a character's file."""
-    canon, names = story("files")["canon"], story("scenes")["characters"]
-    *folders, last = path.lower().split("/")
-    in_folder = any(canon["folders"].get(folder) == names for folder in folders)
-    return in_folder or canon["prefixes"].get(last.partition("-")[0]) == names

@@ -1,0 +1,57 @@
+"""The shipped records of the core tools: complete, in form, and refused after any change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from demiurge.errors import Damaged
+from demiurge.registry.core_ids import CORE_IDS
+from demiurge.registry.pack import load
+from demiurge.registry.prompt_tool import read_prompt_tool
+
+
+@pytest.fixture(autouse=True)
+def fresh_cache() -> Iterator[None]:
+    load.core_tools.cache_clear()
+    yield
+    load.core_tools.cache_clear()
+
+
+def test_the_pack_has_all_core_tools_in_order() -> None:
+    assert tuple(tool.id for tool in load.core_tools()) == CORE_IDS
+    assert load.core_tool("line_editor").name == "Line Editor"
+
+
+def test_each_record_is_in_form_and_complete() -> None:
+    for tool in load.core_tools():
+        assert read_prompt_tool(tool.to_json()) == tool
+        assert all(tool.to_json().values())
+        assert f"Call {tool.id}" in tool.prompt
+
+
+def test_the_digests_are_those_of_the_shipped_files() -> None:
+    assert json.loads(load._bytes("digests.json")) == load.pack_digests(), (
+        "A record or a constant was changed on purpose? Write the value of pack_digests() to digests.json."
+    )
+
+
+@pytest.mark.parametrize("name", ["tools.json", "digests.json"])
+def test_a_changed_pack_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    real = load._bytes
+
+    def changed(asked: str) -> bytes:
+        data = real(asked)
+        if asked != name:
+            return data
+        return (
+            data.replace(b"Line Editor", b"Line Writer") if name == "tools.json" else data.replace(b"data/words", b"d")
+        )
+
+    monkeypatch.setattr(load, "_bytes", changed)
+    with pytest.raises(Damaged) as refused:
+        load.core_tools()
+    assert refused.value.code == "core_pack_damaged"
+    assert ("tools/line_editor" if name == "tools.json" else "data/words.json") in refused.value.message
