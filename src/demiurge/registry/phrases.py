@@ -29,6 +29,7 @@ _GAP: Final = "[-. \\n]?"
 _CLAUSE_END: Final = "(?=[.\\n]|$)"
 _SEPARATORS: Final = "-. \n"
 _APOSTROPHE: Final = "'"
+_WORD: Final = re.compile(r"(?:[^\W_]|[@$](?=[^\W_])|(?<=[^\W_])[@$]|(?<=[^\W_])'(?=[^\W_]))+")
 _DIGIT_LETTERS: Final = str.maketrans("34578@$", "eastbas")
 _NEGATION: Final = re.compile(r"(?<![a-z0-9])(?:not|never|dont|cannot|cant|mustnt|shouldnt|wont) $")
 
@@ -54,19 +55,19 @@ def words_of(folded: FoldedText) -> Words:
     """Returns the words of a text."""
     letters: list[str] = []
     places: list[int] = []
-    for found in re.finditer(
-        r"[^\W_]+(?:[@$'][^\W_]+)*|[@$][^\W_]+(?:[@$'][^\W_]+)*|(?:(?![@$][^\W_])[\W_])+", folded.text
-    ):
-        start, token = found.start(), found[0]
-        if not any(letter.isalnum() for letter in token):
-            letters.append(_separator(token))
-            places.append(start)
-            continue
-        if any(letter.isalpha() for letter in token):
-            token = token.translate(_DIGIT_LETTERS)
-        kept = [(at, letter) for at, letter in enumerate(token, start) if letter != _APOSTROPHE]
+    end = 0
+    for found in _WORD.finditer(folded.text):
+        if found.start() > end:
+            letters.append(_separator(folded.text[end : found.start()]))
+            places.append(end)
+        start, end = found.span()
+        word = enumerate(found[0].translate(_DIGIT_LETTERS), start)
+        kept = [(at, letter) for at, letter in word if letter != _APOSTROPHE]
         letters += [letter for _, letter in kept]
         places += [at for at, _ in kept]
+    if end < len(folded.text):
+        letters.append(_separator(folded.text[end:]))
+        places.append(end)
     return _shaped("".join(letters), places, folded)
 
 

@@ -42,12 +42,15 @@ SHIPPED_CALLS: Final = frozenset(
 
 _PROTOCOL_IN_REPLY: Final = frozenset({"protocol_word", "receipt_id"})
 _JOINERS: Final = "\u200c\u200d\ufe0e\ufe0f"
-_CALLS: Final = (
-    r"(?<![\w.])([a-z][a-z0-9]*(?:_+[a-z0-9]+)+)\(",
-    r"[\"']tool[\"']\s*:\s*[\"']([^\"'\n]{1,80})[\"']",
-    r"(?<!\w)(core__[a-z0-9_]+)",
-    r"(?<!\w)(?:call|run|invoke|execute)s?\s+(?:the\s+)?(?:tool\s+)?[\"'*]{0,3}([a-z][a-z0-9]*(?:_+[a-z0-9]+)+)(?!\w)",
+_SNAKE: Final = r"[a-z][a-z0-9]*(?:_+[a-z0-9]+)+"
+_CALLS: Final[tuple[tuple[str, Literal["block", "warn"]], ...]] = (
+    (rf"(?<![\w.])({_SNAKE})\(", "block"),
+    (r"[\"']tool[\"']\s*:\s*[\"']([^\"'\n]{1,80})[\"']", "block"),
+    (r"(?<!\w)(core__[a-z0-9_]+)", "block"),
+    (rf"(?<!\w)(?:call|run|invoke|execute|use)s?\s+(?:the\s+)?tool\s+[\"'*]{{0,3}}({_SNAKE})(?!\w)", "block"),
+    (rf"(?<!\w)(?:call|run|invoke|execute)s?\s+(?:the\s+)?[\"'*]{{0,3}}({_SNAKE})(?!\w)", "warn"),
 )
+"""The forms in which a text calls a tool. The last may also name a field of a result."""
 _ENCODED: Final = r"(?<![A-Za-z0-9+/_-])(?=[A-Za-z+/_-]*[0-9])(?=[0-9+/_-]*[A-Za-z])[A-Za-z0-9+/_-]{48,}={0,2}"
 _FILLERS: Final = re.compile(
     r"\b(?:the|a|an|core|tool|official|original|built|in|builtin|locked|default|real|standard|new|v?\d+)\b"
@@ -179,11 +182,11 @@ def _is_expected(code: str, text: ProposalText) -> bool:
 
 def _calls(text: ProposalText, callable_names: Collection[str]) -> Iterator[Finding]:
     for reading in fold(text.text):
-        for pattern in _CALLS:
+        for pattern, severity in _CALLS:
             for found in re.finditer(pattern, reading.text):
                 if not _is_callable(found[1], callable_names):
                     message = "This calls a tool that is not registered as callable. Name a tool that can be called."
-                    yield _finding(text, "unregistered_call", *reading.span(*found.span(1)), "block", message)
+                    yield _finding(text, "unregistered_call", *reading.span(*found.span(1)), severity, message)
 
 
 def _is_callable(name: str, callable_names: Collection[str]) -> bool:
