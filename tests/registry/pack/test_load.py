@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,8 @@ from demiurge.errors import Damaged
 from demiurge.registry.core_ids import CORE_IDS
 from demiurge.registry.pack import load
 from demiurge.registry.prompt_tool import read_prompt_tool
+from demiurge.registry.proposal import TestCase, ToolProposal
+from demiurge.registry.static_checks import static_findings
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +33,15 @@ def test_each_record_is_in_form_and_complete() -> None:
         assert read_prompt_tool(tool.to_json()) == tool
         assert all(tool.to_json().values())
         assert f"Call {tool.id}" in tool.prompt
+
+
+def test_a_copy_of_a_core_tool_can_be_proposed() -> None:
+    cases = (TestCase("a", "pass", check="It looks right."), TestCase("b", "fail", check="It looks wrong."))
+    examples = ({"input": "a", "expected": "b"}, {"input": "c", "expected": "d"})
+    for tool in load.core_tools():
+        copy = replace(tool, id=f"{tool.id}_custom", name=f"{tool.name} (ours)")
+        proposal = ToolProposal(copy, "new", "A copy of a core tool for our own conventions.", examples, cases)
+        assert static_findings(proposal, load.core_tools()) == []
 
 
 def test_the_digests_are_those_of_the_shipped_files() -> None:
