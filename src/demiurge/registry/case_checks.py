@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from demiurge.errors import InvalidValue
 from demiurge.registry.claims import Grounds, cited_receipts, claim_problem, evidence_problem, has_evidence_line
-from demiurge.registry.core_ids import CORE_IDS, core_id_of
+from demiurge.registry.pack.spellings import argument_spellings, pack_tool_id
+from demiurge.registry.pack.tools import PACK_TOOLS
 from demiurge.registry.pattern import is_match
 from demiurge.registry.proposal import TestCase
 from demiurge.registry.static_checks import SHIPPED_CALLS
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
-from demiurge.wire.tool_envelope import EnvelopeCall, EnvelopeTools, read_call, read_decision
+from demiurge.wire.tool_envelope import EnvelopeCall, EnvelopeTools, Rejection, read_decision
 
 __all__ = ["CASE_NONCE", "EXPECTATIONS", "broken_expectations", "call_tools"]
 
@@ -33,28 +34,25 @@ def broken_expectations(case: TestCase, callable_names: Collection[str] = ()) ->
     found = [
         (name, EXPECTATIONS[name](reply, wanted, case.given or {}, callable_names)) for name, wanted in expect.items()
     ]
-    if "args" in expect and "tool" not in expect and _call_in(reply, callable_names) is None:
-        found.append(("args", "the reply is no tool call"))
     return tuple(dict.fromkeys(f"{name}: {problem}" for name, problem in found if problem is not None))
 
 
 @lru_cache(maxsize=8)
-def call_tools(callable_names: frozenset[str]) -> EnvelopeTools:
-    """Returns the tools that a call in a reply may name: the shipped ones and `callable_names`, with any arguments."""
-    names = sorted({*(f"core__{core_id}" for core_id in CORE_IDS), *SHIPPED_CALLS, *callable_names})
-    return EnvelopeTools.of([ToolSpec(name, name, _ANY_ARGS) for name in names], _core_call)
+def call_tools(callable_names: frozenset[str] = frozenset()) -> EnvelopeTools:
+    """Returns the tools that a call in a reply may name: the core tools, and with any arguments the other shipped ones
+    and `callable_names`."""
+    core = {tool.name: tool.bound.spec for tool in PACK_TOOLS}
+    others = sorted((SHIPPED_CALLS | callable_names) - core.keys())
+    specs = [*core.values(), *(ToolSpec(name, name, _ANY_ARGS) for name in others)]
+    return EnvelopeTools.of(specs, pack_tool_id, argument_spellings())
 
 
-def _core_call(name: str) -> str | None:
-    core_id = core_id_of(name)
-    return None if core_id is None else f"core__{core_id}"
-
-
-def _call_in(reply: str, callable_names: Collection[str]) -> EnvelopeCall | None:
-    """Returns the tool call that the whole reply is, None if it is none."""
-    tools = call_tools(frozenset(callable_names))
-    found = read_decision(reply, tools, CASE_NONCE) or read_call(reply, tools, CASE_NONCE)
-    return found if isinstance(found, EnvelopeCall) else None
+def _call_in(reply: str, callable_names: Collection[str]) -> EnvelopeCall | str:
+    """Returns the tool call that the whole reply is, or a sentence that says that it is none."""
+    found = read_decision(reply, call_tools(frozenset(callable_names)), CASE_NONCE)
+    if isinstance(found, Rejection):
+        return f"the call is rejected, {found.code} {found.detail}".rstrip()
+    return found if isinstance(found, EnvelopeCall) else "the reply is no tool call"
 
 
 def _json_only(reply: str, wanted: bool, _: Mapping[str, Any], __: Collection[str]) -> str | None:
@@ -71,15 +69,16 @@ def _no_fences(reply: str, wanted: bool, _: Mapping[str, Any], __: Collection[st
 
 def _tool(reply: str, wanted: str, _: Mapping[str, Any], callable_names: Collection[str]) -> str | None:
     call = _call_in(reply, callable_names)
-    if call is None:
-        return "the reply is no tool call"
-    is_it = call.tool == wanted or call.tool == _core_call(wanted)
-    return None if is_it else f"the reply calls {call.tool}"
+    if isinstance(call, str):
+        return call
+    return None if call.tool in (wanted, pack_tool_id(wanted)) else f"the reply calls {call.tool}"
 
 
 def _args(reply: str, wanted: Mapping[str, Any], _: Mapping[str, Any], callable_names: Collection[str]) -> str | None:
     call = _call_in(reply, callable_names)
-    wrong = [] if call is None else [name for name, value in wanted.items() if not _is_equal(call.args, name, value)]
+    if isinstance(call, str):
+        return call
+    wrong = [name for name, value in wanted.items() if not _is_equal(call.args, name, value)]
     return f"the call has another value of {', '.join(sorted(wrong))}" if wrong else None
 
 

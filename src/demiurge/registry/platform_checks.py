@@ -14,14 +14,13 @@ from demiurge.errors import InvalidValue
 from demiurge.registry.case_checks import call_tools
 from demiurge.registry.catalog_text import entry_ids, full_text, index_text
 from demiurge.registry.claims import ClaimCode, Grounds, claim_problem, evidence_problem
-from demiurge.registry.core_ids import CORE_IDS, core_id_of
+from demiurge.registry.core_ids import CORE_IDS
 from demiurge.registry.evidence import EvidenceItem, receipt_from_json, receipt_of
 from demiurge.registry.prompt_tool import PromptTool
 from demiurge.registry.proposal import ToolProposal
-from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.values.refs import ref_of
-from demiurge.wire.tool_envelope import EnvelopeCall, EnvelopeTools, Rejection, read_call
+from demiurge.wire.tool_envelope import EnvelopeCall, Rejection, read_call
 
 __all__ = ["PLATFORM_CHECKS", "PlatformResult", "platform_results"]
 
@@ -50,7 +49,7 @@ class _Trial:
     nonce: str
 
     def read(self, reply: str) -> EnvelopeCall | Rejection | None:
-        return read_call(reply, _TOOLS, self.nonce)
+        return read_call(reply, call_tools(), self.nonce)
 
     def envelope(self, **changed: Any) -> str:
         call = {"tool": "file_reader", "args": {"file_path": "Story/one.md"}, "nonce": self.nonce, **changed}
@@ -151,7 +150,7 @@ def _catalog_is_whole(trial: _Trial) -> str | None:
             return "The catalog text has other entries than the catalog."
         if not text.startswith(write(core)):
             return "The entries of the core tools are not the same with the candidate."
-        if call_tools(frozenset()).known(trial.candidate.id) is not None:
+        if call_tools().known(trial.candidate.id) is not None:
             return "The id of the candidate stands for a core tool."
     return None
 
@@ -176,14 +175,6 @@ _RECEIPT: Final = receipt_of(
     [EvidenceItem(_PATH, 1, 1, _LINE, ref_of(_LINE.encode()))],
 )
 _GROUNDS: Final = Grounds({_RECEIPT.receipt_id: [(_PATH, _LINE)]}, {_PATH: _LINE})
-_SCHEMA: Final = {
-    "type": "object",
-    "properties": {"file_path": {"type": "string"}},
-    "required": ["file_path"],
-    "additionalProperties": False,
-}
-_TOOLS: Final = EnvelopeTools.of([ToolSpec("core__file_reader", "Reads a file.", _SCHEMA)], lambda name: _known(name))
-
 PLATFORM_CHECKS: Final[tuple[tuple[str, str, Callable[[_Trial], str | None]], ...]] = (
     ("bare_object", "A call is one bare JSON object, and other text beside it makes it no call.", _bare_object),
     ("nonce", "A call with a missing or another nonce is refused.", _nonce),
@@ -197,7 +188,3 @@ PLATFORM_CHECKS: Final[tuple[tuple[str, str, Callable[[_Trial], str | None]], ..
     ("catalog_is_whole", "The entries of the core tools are the same with the candidate.", _catalog_is_whole),
 )
 """The checks: their ids, what holds if they pass, and what runs."""
-
-
-def _known(name: str) -> str | None:
-    return "core__file_reader" if core_id_of(name) == "file_reader" else None
