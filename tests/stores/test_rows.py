@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
+from typing import Any
 
 import pytest
 
+from demiurge.errors import Damaged
 from demiurge.stores import GENESIS, Batch, DamagedRow, MemoryStore, Row, Tail, verify_chains, verify_journal
+from demiurge.stores.protocol import Head
 
 
 def chain(unit: str, count: int) -> list[Row]:
@@ -60,3 +64,33 @@ def test_a_journal_is_its_rows_and_its_heads() -> None:
         "a": Tail(3, chain("a", 3)[2].hash),
         "b": Tail(1, chain("b", 1)[0].hash),
     }
+
+
+class BusyStore(MemoryStore):
+    """A store to which another thread appends while it is verified."""
+
+    def read_all(self, *args: Any, **options: Any) -> Iterator[Row]:
+        yield from super().read_all(*args, **options)
+        a, c = chain("a", 2), chain("c", 1)
+        self.append([Batch("a", 1, (a[1],), False), Batch("c", 0, tuple(c), True)])
+
+
+def test_units_that_open_or_end_meanwhile_are_no_damage() -> None:
+    store = BusyStore("world_1")
+    store.append([Batch("a", 0, tuple(chain("a", 1)), True), Batch("b", 0, tuple(chain("b", 1)), True)])
+    assert verify_journal(store, prev_of)["a"].next_seq == 1
+    assert {head.unit for head in store.heads(open_only=True)} == {"b", "c"}
+
+
+class ForgetfulStore(MemoryStore):
+    """A store that lists no open units."""
+
+    def heads(self, *args: Any, open_only: bool = False, **options: Any) -> Iterator[Head]:
+        return iter(()) if open_only else super().heads(*args, **options)
+
+
+def test_a_list_that_lacks_an_open_unit_is_damage() -> None:
+    store = ForgetfulStore("world_1")
+    store.append([Batch("a", 0, tuple(chain("a", 1)), True)])
+    with pytest.raises(Damaged, match="list of open units"):
+        verify_journal(store, prev_of)

@@ -14,7 +14,7 @@ from typing import Final
 
 from demiurge.errors import Damaged, InvalidValue
 from demiurge.stores.errors import DamagedRow, UnitConflict
-from demiurge.stores.protocol import Batch, JournalStore, Row
+from demiurge.stores.protocol import Batch, Head, JournalStore, Row
 
 __all__ = [
     "GENESIS",
@@ -95,9 +95,17 @@ def verify_journal(store: JournalStore, prev_of: Callable[[Row], bytes | None]) 
             raise DamagedRow(unit, tail.next_seq, "it is missing")
         if tail.next_seq == head.next_seq and tail.hash != head.hash:
             raise DamagedRow(unit, tail.next_seq - 1, "it is not what the unit's head says")
-    if {head.unit for head in store.heads(open_only=True)} != {unit for unit in heads if heads[unit].open}:
-        raise Damaged("The list of open units is damaged: restore the world from a backup.")
+    _check_open_units(store, heads)
     return tails
+
+
+def _check_open_units(store: JournalStore, heads: Mapping[str, Head]) -> None:
+    """Raises Damaged if the list of open units is wrong about a unit that was not written to since `heads` was read."""
+    opened = {head.unit for head in store.heads(open_only=True)}
+    differ = opened ^ {unit for unit, head in heads.items() if head.open}
+    now = {head.unit: head for head in store.heads()} if differ else {}
+    if any(now.get(unit) == heads.get(unit) for unit in differ):
+        raise Damaged("The list of open units is damaged: restore the world from a backup.")
 
 
 def stale(batch: Batch, next_seq: int) -> UnitConflict:
