@@ -25,6 +25,7 @@ __all__ = [
     "Issues",
     "People",
     "ReceiptSummary",
+    "PromptTools",
     "SecretName",
     "Timer",
     "VaultAccess",
@@ -74,6 +75,18 @@ class Workspaces(Protocol):
     async def read(self, path: str, *, workspace: str) -> WorkspaceFile: ...
 
     async def write(self, path: str, text: str, *, workspace: str, expected_version: int | None) -> WorkspaceCommit: ...
+
+
+class PromptTools(Protocol):
+    """The approved prompt tools of a world, and the way to propose a change of one."""
+
+    async def tools(self) -> Sequence[Mapping[str, str]]:
+        """Returns the records of the approved tools, in the fields of the registry."""
+        ...
+
+    async def propose(self, proposal: Mapping[str, Any], *, revises: str | None = None) -> Mapping[str, Any]:
+        """Submits a proposal, or a revision of one: `{proposal, state, digest}`. Nothing becomes live by it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

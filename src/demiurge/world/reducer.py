@@ -89,6 +89,8 @@ class ReducerContext:
     """The manifest's tools by name, also those that the tool policy denies."""
     schemas: Container[str] = ()
     """The names of the manifest's schemas. An event of any other schema cannot be emitted."""
+    sender: str | None = None
+    """The name of the unit that sent the event, or whose effect did; None for any other event."""
 
     def blob(self, ref: Ref) -> bytes:
         """Returns the bytes at `ref`. Raises MissingBlob, which the kernel handles."""

@@ -13,6 +13,7 @@ from demiurge.world.effect_kinds.http import HTTP
 from demiurge.world.effect_kinds.introspect import INTROSPECT
 from demiurge.world.effect_kinds.kind import EffectFamily, EffectKind
 from demiurge.world.effect_kinds.llm import MODELS
+from demiurge.world.effect_kinds.prompt_tools import PROMPT_TOOLS
 from demiurge.world.effect_kinds.timer import TIMER
 from demiurge.world.effect_kinds.tool_call import TOOLS
 from demiurge.world.effect_kinds.vault import VAULT
@@ -21,7 +22,9 @@ from demiurge.world.effect_kinds.workspace import WORKSPACE_FILES
 
 __all__ = ["FAMILIES", "Tables", "tables"]
 
-FAMILIES: tuple[EffectFamily, ...] = (MODELS, TOOLS, HTTP, BLOB, TIMER, VAULT, WORKSPACE_FILES, INTROSPECT, WEBHOOK)
+FAMILIES: tuple[EffectFamily, ...] = (
+    *(MODELS, TOOLS, HTTP, BLOB, TIMER, VAULT, WORKSPACE_FILES, INTROSPECT, WEBHOOK, PROMPT_TOOLS),
+)
 """Every family, in the order of the docs page. A new family goes to the end."""
 
 

@@ -104,6 +104,7 @@ def reduce(step: StepContext, value: Any, cause: int, run: int | None) -> None:
         cause=cause,
         toolset=step.manifest.toolset,
         schemas=step.manifest.schemas,
+        sender=step.sender_of(cause),
     )
     try:
         change = step.manifest.reducers[module.name].reduce(own_copy(step.state.cell), own_copy(value), context)

@@ -127,6 +127,11 @@ class StepContext:
             return "derived"
         return "external" if self.ingress.cause is None else "unit"
 
+    def sender_of(self, seq: int) -> str | None:
+        """Returns the name of the unit that sent the event of record `seq`; None if no unit did."""
+        cause = self.ingress.cause
+        return str(cause["unit"]) if self.origin_of(seq) == "unit" and isinstance(cause, Mapping) else None
+
     def own(self, instance: PlanInstance) -> PlanInstance:
         """Returns the instance as one that this step may change: a copy, made once a step."""
         if instance.id not in self.owned:

@@ -27,6 +27,9 @@ SYSTEM_ROUTES: tuple[Mapping[str, str], ...] = tuple(
         ("sys/ConnectionEvent@1", "sys/Connection@1", "$value.connection_id"),
         ("sys/ConnectionChoose@1", "sys/ConnectionChoice@1", "unit"),
         ("sys/WebhookEvent@1", "sys/Webhook@1", "$value.webhook_id"),
+        ("sys/ToolProposalEvent@1", "sys/ToolProposal@1", "$value.proposal_id"),
+        ("sys/ToolRegistryEvent@1", "sys/ToolRegistry@1", "$value.registry"),
+        ("sys/IssueEvent@1", "sys/Issue@1", "$value.issue"),
     )
 )
 """The routes of the `sys/*` modules. A manifest stored before a module existed has no route to it."""
@@ -47,6 +50,16 @@ NOT_FROM_PLANS: Mapping[str, tuple[str, str]] = MappingProxyType(
                 *("sys/WebhookNotify@1", "sys/WebhookWithdraw@1", "sys/WebhookDelivered@1"),
             ),
             ("is taken from a user or from the host alone", "leave the step out"),
+        ),
+        **dict.fromkeys(
+            (
+                "sys/ToolProposalEvent@1",
+                *(f"sys/ToolProposal{tag}@1" for tag in ("Submit", "Revise", "Withdraw", "Review", "Skip", "Verdict")),
+                *(f"sys/ToolProposal{tag}@1" for tag in ("Check", "Checked", "Decide", "Published")),
+                *("sys/ToolRegistryEvent@1", "sys/ToolRegistryPublish@1", "sys/ToolRegistryLayerSeen@1"),
+                *("sys/IssueEvent@1", "sys/IssueOpen@1", "sys/IssueComment@1", "sys/IssueUpdate@1"),
+            ),
+            ("is taken from people, from tools, and from the units of proposals", "leave the step out"),
         ),
     }
 )

@@ -1,0 +1,61 @@
+"""`registry.*`: effects on the registry of prompt tools, and which of them a grant of type `registry` covers.
+
+The unit of a proposal has it checked; a tool reads approved tools, and proposes. No effect approves anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from demiurge.tools.capabilities import PromptTools
+from demiurge.world.effect_kinds.kind import Capability, EffectFamily, EffectKind
+from demiurge.world.effect_kinds.types import BOOL, HASH, TEXT, option, record, ref, set_of
+
+__all__ = ["PROMPT_TOOLS"]
+
+
+def _op(grant: Any, kind: str, _params: Any) -> str | None:
+    ops = grant.get("ops")
+    return "op_not_allowed" if ops is not None and kind.partition(".")[2] not in ops else None
+
+
+_READING = ref("sys/UnitReading@1")
+
+PROMPT_TOOLS: Final = EffectFamily(
+    cap_type="registry",
+    kinds=(
+        EffectKind(
+            name="registry.check",
+            params=record(proposal=TEXT, body_ref=HASH),
+            receipt=record(digest=HASH, passed=BOOL, report_ref=HASH, reading=_READING),
+            origins=("reducer",),
+            typed_receipt="sys/ToolProposalChecked@1",
+            notes={"report_ref": "the report of all checks"},
+        ),
+        EffectKind(
+            name="registry.propose",
+            params=record(body_ref=HASH, revises=option(TEXT)),
+            receipt=record(proposal=TEXT, state=TEXT, digest=HASH),
+            origins=("tool",),
+            changes=True,
+            notes={"revises": "a proposal of the same author"},
+        ),
+        EffectKind(
+            name="registry.tools",
+            params=record(),
+            receipt=record(tools_ref=HASH, reading=_READING),
+            origins=("tool",),
+            notes={"tools_ref": "the approved tools of this turn's catalog, or of the registry"},
+        ),
+    ),
+    grant=record(ops=option(set_of(TEXT))),
+    grant_notes={"ops": "`check` `propose` `tools`"},
+    checks=(_op,),
+    adapter="demiurge.world.effects.prompt_tools:PromptToolEffects",
+    restart="performed again; a proposal is submitted once",
+    capability=Capability(
+        PromptTools,
+        "demiurge.world.effects.prompt_tools:WorldPromptTools",
+        "`get` an approved prompt tool, `propose` a change of one",
+    ),
+)

@@ -1,0 +1,505 @@
+"""The module `sys/ToolProposal@1`: one unit for each proposal, with its reviews, checks, verdicts and decision.
+
+    chief_review -> user_decision -> approving -> approved
+         ^               |               |
+         |               v               v
+      returned       rejected          stale            (withdrawn: from every open state)
+
+Nobody ships a prompt tool alone. The Chief of Staff reviews, the effect `registry.check` runs the checks, and only a
+user approves. A review, a check, a verdict and a decision name the digest of the proposal that they are about, so none
+of them holds for a later revision.
+
+An approval makes a snapshot, whose blob is durable before the record that names it, and sends it to the registry's
+unit. The registry takes it or answers that the live tool has changed. Every refusal is an event, never an error that
+stops the unit.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from demiurge.errors import DemiurgeError
+from demiurge.registry.proposal import ToolProposal, read_proposal
+from demiurge.values import canonical_json
+from demiurge.values.refs import Ref, ref_of
+from demiurge.world.reducer import EffectRequest, Emit, Reducer, ReducerContext, Step
+from demiurge.world.review.issue_text import proposal_text, review_text
+from demiurge.world.review.issue_unit import ISSUE_COMMENT, ISSUE_OPEN, ISSUE_UPDATE
+
+__all__ = [
+    "CHECK",
+    "OPEN_STATES",
+    "PROPOSAL",
+    "PROPOSAL_CHECK",
+    "PROPOSAL_DECIDE",
+    "PROPOSAL_REVIEW",
+    "PROPOSAL_REVISE",
+    "PROPOSAL_SKIP",
+    "PROPOSAL_SUBMIT",
+    "PROPOSAL_VERDICT",
+    "PROPOSAL_WITHDRAW",
+    "PUBLISH",
+    "REFUSED",
+    "decide_issue",
+    "lacking",
+    "proposal_reducer",
+    "review_issue",
+]
+
+PROPOSAL: Final = "sys/ToolProposal@1"
+PROPOSAL_SUBMIT: Final = "sys/ToolProposalSubmit@1"
+PROPOSAL_REVISE: Final = "sys/ToolProposalRevise@1"
+PROPOSAL_REVIEW: Final = "sys/ToolProposalReview@1"
+PROPOSAL_SKIP: Final = "sys/ToolProposalSkip@1"
+PROPOSAL_VERDICT: Final = "sys/ToolProposalVerdict@1"
+PROPOSAL_CHECK: Final = "sys/ToolProposalCheck@1"
+PROPOSAL_DECIDE: Final = "sys/ToolProposalDecide@1"
+PROPOSAL_WITHDRAW: Final = "sys/ToolProposalWithdraw@1"
+REFUSED: Final = "sys/ToolProposalRefused@1"
+"""The event that answers what a proposal did not take: a code and a sentence."""
+PUBLISH: Final = "sys/ToolRegistryPublish@1"
+
+CHECK: Final = "registry.check"
+
+OPEN_STATES: Final = ("chief_review", "user_decision", "returned")
+"""The states in which a proposal waits for somebody."""
+
+_RECOMMENDATIONS: Final = ("approve", "modify", "reject")
+_VERDICTS: Final = ("approve", "needs_changes", "reject")
+_MAX_TEXT: Final = 4000
+
+State = Mapping[str, Any]
+
+
+def reduce(state: State | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
+    """Takes one step of a proposal."""
+    tag, value = event["$tag"], event["$value"]
+    if tag in _FROM_WORLD:
+        return _FROM_WORLD[tag](state, value, context) if state is not None else Step()
+    if tag == "Submit":
+        return _submitted(state, value, context)
+    if state is None:
+        return _refused(context, "no_proposal", "There is no such proposal.")
+    if value.get("digest") not in (None, state["body_ref"]):
+        return _refused(context, "other_digest", "The proposal was changed after you read it: read it again.")
+    problem = _too_long(value)
+    if problem is not None:
+        return _refused(context, "text_too_long", problem)
+    return _FROM_PEOPLE[tag](state, value, context)
+
+
+def review_issue(proposal_id: str) -> str:
+    """Returns the id of the issue that asks the Chief of Staff for a review."""
+    return f"review-{proposal_id}"
+
+
+def decide_issue(proposal_id: str) -> str:
+    """Returns the id of the issue that asks the user for a decision."""
+    return f"decide-{proposal_id}"
+
+
+def lacking(state: State) -> list[tuple[str, str]]:
+    """Returns what a proposal still lacks before a user may approve it: pairs of a code and a sentence."""
+    found = []
+    checks, review, digest = state["checks"], state["review"], state["body_ref"]
+    if review is None or review["digest"] != digest:
+        found.append(("not_reviewed", "The Chief of Staff has not reviewed this revision."))
+    if checks is None or checks["digest"] != digest:
+        found.append(("not_checked", "The checks have not run on this revision."))
+    elif not checks["passed"]:
+        why = checks["error"] or "Read their report, and propose a revision."
+        found.append(("checks_failed", f"The checks did not pass. {why}"))
+    verdicts = {verdict["case"]: verdict for verdict in state["verdicts"] if verdict["digest"] == digest}
+    for case in state["manual"]:
+        if case not in verdicts:
+            found.append(("verdict_missing", f"Nobody has recorded a verdict on the test case {case}."))
+        elif not verdicts[case]["passed"]:
+            found.append(("checks_failed", f"The test case {case} failed: {verdicts[case]['note']}"))
+    return found
+
+
+# -- authors -----------------------------------------------------------------------------------------------------------
+
+
+def _submitted(state: State | None, value: Mapping[str, Any], context: ReducerContext) -> Step:
+    by, roles = _author(context)
+    if not {"agent", "user"} & set(roles):
+        return _refused(context, "role_missing", "Only an agent or a user proposes prompt tools.")
+    if state is not None:
+        return _refused(context, "exists", "There is a proposal with this id already.")
+    try:
+        proposal = _read(value["body_ref"], context)
+    except DemiurgeError as error:
+        return _refused(context, error.code, error.message)
+    made = {"kind": proposal.kind, "tool": proposal.tool.id, "target": proposal.target, "submitted_by": by}
+    made |= {"submitted_roles": list(roles), "submitted_at": context.stamp.time_ns}
+    return _in_review({**made, "revision": 1}, proposal, by, context)
+
+
+def _revised(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
+    by, roles = _author(context)
+    if by != state["submitted_by"] and "user" not in roles:
+        return _refused(context, "role_missing", "Only its author or a user revises a proposal.")
+    if state["state"] not in (*OPEN_STATES, "stale"):
+        return _wrong_state(state, context, "be revised")
+    try:
+        proposal = _read(value["body_ref"], context)
+    except DemiurgeError as error:
+        return _refused(context, error.code, error.message)
+    if (proposal.tool.id, proposal.kind, proposal.target) != (state["tool"], state["kind"], state["target"]):
+        return _refused(context, "other_tool", "A revision keeps the tool's id, the kind and the target.")
+    return _in_review({"revision": state["revision"] + 1}, proposal, by, context)
+
+
+def _in_review(changed: dict[str, Any], proposal: ToolProposal, by: str, context: ReducerContext) -> Step:
+    """Puts a proposal, or a new revision of one, before the Chief of Staff, and has it checked."""
+    digest, now_ns = proposal.digest, context.stamp.time_ns
+    entry = {"revision": changed["revision"], "digest": digest, "by": by, "at": now_ns}
+    body = proposal_text(proposal, context.key, changed["revision"], by).encode()
+    return Step(
+        set={
+            **changed,
+            "state": "chief_review",
+            "body_ref": digest,
+            "name": proposal.tool.name,
+            "base": proposal.base,
+            "manual": [case.id for case in proposal.test_cases if case.is_manual],
+            "updated_at": now_ns,
+            **dict.fromkeys(("checks", "review", "decision", "outcome")),
+        },
+        append={"revisions": [entry]},
+        blobs=[body],
+        events=[_open_review(context.key, proposal, ref_of(body), by), *_closed(context.key, "A revision came.")[1:]],
+        effects=[_check(context.key, digest)],
+    )
+
+
+def _withdrawn(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
+    by, roles = _author(context)
+    if by != state["submitted_by"] and "user" not in roles:
+        return _refused(context, "role_missing", "Only its author or a user withdraws a proposal.")
+    if state["state"] not in OPEN_STATES:
+        return _wrong_state(state, context, "be withdrawn")
+    return _ended(state, "withdrawn", {"verdict": "withdraw", "by": by, **_why(value)}, context)
+
+
+def _read(body_ref: Ref, context: ReducerContext) -> ToolProposal:
+    """Returns the proposal in a blob, which must be in the form that its digest covers. Raises DemiurgeError."""
+    proposal = read_proposal(canonical_json.parse_object(context.blob(body_ref)))
+    if proposal.digest != body_ref:
+        raise DemiurgeError("The proposal is not in its canonical form.", code="invalid_proposal")
+    return proposal
+
+
+def _author(context: ReducerContext) -> tuple[str, tuple[str, ...]]:
+    """Returns who acts, by the transport. What a running tool sends is an agent's, whoever the agent works for."""
+    if context.origin == "external":
+        return context.stamp.actor, context.stamp.caller.roles
+    return f"agent:{context.sender}", ("agent",)
+
+
+# -- reviewers ---------------------------------------------------------------------------------------------------------
+
+
+def _reviewed(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
+    if not _is_person(context, "chief"):
+        return _refused(context, "role_missing", "Only the Chief of Staff reviews a proposal.")
+    if state["state"] not in ("chief_review", "user_decision"):
+        return _wrong_state(state, context, "be reviewed")
+    if value["recommend"] not in _RECOMMENDATIONS:
+        return _refused(context, "invalid_review", f"A review recommends one of {', '.join(_RECOMMENDATIONS)}.")
+    answers = {name: value[name].strip() for name in ("sensible", "overlaps", "violates", "changes")}
+    if not all(answers.values()):
+        return _refused(context, "invalid_review", "A review answers all four questions.")
+    review = {"kind": "chief", "by": context.stamp.actor, "recommend": value["recommend"], **answers}
+    return take_review(state, {**review, "notes": value["notes"], "model": None}, context)
+
+
+def _skipped(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
+    if not _is_person(context, "user"):
+        return _refused(context, "role_missing", "Only a user skips the review of the Chief of Staff.")
+    if state["state"] != "chief_review":
+        return _wrong_state(state, context, "skip the review")
+    if not value["reason"].strip():
+        return _refused(context, "reason_missing", "Say why the review is skipped: it is recorded.")
+    nothing = dict.fromkeys(("sensible", "overlaps", "violates", "changes"), "")
+    review = {"kind": "skipped", "by": context.stamp.actor, "recommend": "", **nothing}
+    return take_review(state, {**review, "notes": value["reason"], "model": None}, context)
+
+
+def take_review(state: State, review: Mapping[str, Any], context: ReducerContext) -> Step:
+    """Puts a reviewed proposal before the user."""
+    now_ns, proposal = context.stamp.time_ns, read_proposal(canonical_json.parse_object(context.blob(state["body_ref"])))
+    review = {**review, "digest": state["body_ref"], "at": now_ns}
+    text = review_text(review)
+    body = f"{text}\n\n{proposal_text(proposal, context.key, state['revision'], state['submitted_by'])}".encode()
+    comment = {"issue": review_issue(context.key), "body": text, "action": "tool-review", "by": review["by"]}
+    opened = {
+        "issue": decide_issue(context.key),
+        "title": f"Decide: [Tool Proposal] {state['name']}",
+        "body_ref": ref_of(body),
+        "assignee": "user",
+        "opened_by": review["by"],
+        "tags": _tags(context.key, state["tool"]),
+        "priority": "normal",
+        "status": "waiting-on-user",
+        "actions": list(_VERDICTS),
+        "proposal": context.key,
+        "digest": state["body_ref"],
+    }
+    return Step(
+        set={"state": "user_decision", "review": review, "updated_at": now_ns},
+        append={"reviews": [review]},
+        blobs=[body],
+        events=[Emit(ISSUE_COMMENT, comment), Emit(ISSUE_OPEN, opened)],
+    )
+
+
+def _judged(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
+    if not (_is_person(context, "user") or _is_person(context, "chief")):
+        return _refused(context, "role_missing", "Only a person records a verdict.")
+    if state["state"] not in OPEN_STATES:
+        return _wrong_state(state, context, "take a verdict")
+    if value["case"] not in state["manual"]:
+        return _refused(context, "no_case", f"This proposal has no manual test case {value['case']}.")
+    if not value["note"].strip():
+        return _refused(context, "note_missing", "A verdict has a note: what was looked at, and what was seen.")
+    verdict = {name: value[name] for name in ("case", "passed", "note")}
+    verdict |= {"digest": state["body_ref"], "by": context.stamp.actor, "at": context.stamp.time_ns}
+    return Step(append={"verdicts": [verdict]}, set={"updated_at": context.stamp.time_ns})
+
+
+def _asked_to_check(state: State, _value: Mapping[str, Any], context: ReducerContext) -> Step:
+    if not (context.origin == "external" and {"agent", "chief", "user"} & set(context.stamp.caller.roles)):
+        return _refused(context, "role_missing", "Only an agent, the Chief of Staff or a user has a proposal checked.")
+    if state["state"] not in OPEN_STATES:
+        return _wrong_state(state, context, "be checked")
+    return Step(effects=[_check(context.key, state["body_ref"])])
+
+
+def _check(proposal_id: str, digest: Ref) -> EffectRequest:
+    return EffectRequest(CHECK, {"proposal": proposal_id, "body_ref": digest}, key=digest)
+
+
+def _checked(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
+    """Takes the outcome of the checks. What they say of an earlier revision counts for nothing."""
+    if context.origin != "derived" or value["key"] != state["body_ref"] or state["state"] not in OPEN_STATES:
+        return Step()
+    found, error = value["payload"], value["error"]
+    checks = {
+        "digest": state["body_ref"],
+        "passed": found is not None and found["passed"] and found["digest"] == state["body_ref"],
+        "report_ref": found["report_ref"] if found is not None else None,
+        "error": f"{error['message']} ({error['code']})" if error is not None else None,
+        "at": context.stamp.time_ns,
+    }
+    return Step(set={"checks": checks, "updated_at": context.stamp.time_ns})
+
+
+# -- the user's decision -----------------------------------------------------------------------------------------------
+
+
+def _decided(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
+    verdict = value["verdict"]
+    is_user = _is_person(context, "user")
+    if not is_user and not (verdict == "needs_changes" and _is_person(context, "chief")):
+        return _refused(context, "role_missing", "Only a user decides on a proposal.")
+    if verdict not in _VERDICTS:
+        return _refused(context, "invalid_verdict", f"A verdict is one of {', '.join(_VERDICTS)}.")
+    if state["state"] not in ("chief_review", "user_decision"):
+        return _wrong_state(state, context, "be decided on")
+    decision = {"verdict": verdict, "by": context.stamp.actor, **_why(value)}
+    if verdict == "approve":
+        return _approved(state, decision, context)
+    if not value["reason"].strip():
+        return _refused(context, "reason_missing", "Say why, so that the author knows what to change.")
+    if verdict == "reject":
+        return _ended(state, "rejected", decision, context)
+    *_, closing = _closed(context.key, "")
+    back = {"issue": review_issue(context.key), "status": "open", "assignee": state["submitted_by"], "actions": []}
+    return Step(
+        set={"state": "returned", "decision": _dated(state, decision, context), "updated_at": context.stamp.time_ns},
+        events=[_comment(context.key, decision), Emit(ISSUE_UPDATE, back), closing],
+    )
+
+
+def _approved(state: State, decision: Mapping[str, Any], context: ReducerContext) -> Step:
+    """Makes the snapshot, and asks the registry to take the tool."""
+    missing = lacking(state)
+    if missing:
+        return _refused(context, *missing[0])
+    proposal = _read(state["body_ref"], context)
+    decision = _dated(state, decision, context)
+    snapshot = _snapshot(state, proposal, decision, context)
+    publish = {
+        "registry": "main",
+        "registry": "main",
+        "proposal": context.key,
+        "revision": state["revision"],
+        "kind": proposal.kind,
+        "layer": proposal.target,
+        "tool": proposal.tool.id,
+        "base": proposal.base,
+        "digest": proposal.tool.digest,
+        "snapshot": ref_of(snapshot),
+        "by": decision["by"],
+        "proposal_digest": state["body_ref"],
+    }
+    record = canonical_json.encode(proposal.tool.to_json())
+    return Step(
+        set={"state": "approving", "decision": decision, "updated_at": context.stamp.time_ns},
+        blobs=[snapshot, record],
+        events=[Emit(PUBLISH, publish)],
+    )
+
+
+def _snapshot(
+    state: State, proposal: ToolProposal, decision: Mapping[str, Any], context: ReducerContext
+) -> bytes:
+    """Returns the document that the history keeps of an approved version."""
+    review, checks = state["review"], state["checks"]
+    document = {
+        "tool": None if proposal.kind == "delete" else proposal.tool.to_json(),
+        "digest": proposal.tool.digest,
+        "kind": proposal.kind,
+        "layer": proposal.target,
+        "parent": proposal.base,
+        "proposal": context.key,
+        "proposalDigest": state["body_ref"],
+        "revision": state["revision"],
+        "proposedBy": state["submitted_by"],
+        "approvedBy": decision["by"],
+        "approvedAt": decision["at"] // 1_000_000,
+        "reason": decision["reason"],
+        "review": {name: review[name] for name in review if name not in ("digest", "at")},
+        "report": checks["report_ref"],
+        "verdicts": [
+            {name: verdict[name] for name in ("case", "passed", "note", "by")}
+            for verdict in state["verdicts"]
+            if verdict["digest"] == state["body_ref"]
+        ],
+    }
+    return canonical_json.encode(document)
+
+
+def _published(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
+    """Takes the registry's answer: the version is live, or the live tool has changed."""
+    if context.origin != "unit" or state["state"] != "approving" or value["digest"] != state["body_ref"]:
+        return Step()
+    if value["code"] is None:
+        text = f"{_decision_text(state['decision'])} It is live as version {value['version']}."
+        return Step(
+            set={"state": "approved", "version": value["version"], "updated_at": context.stamp.time_ns},
+            events=_closed(context.key, text, state["decision"]["by"]),
+        )
+    outcome = {"code": value["code"], "message": value["message"]}
+    return Step(
+        set={"state": "stale", "outcome": outcome, "updated_at": context.stamp.time_ns},
+        events=_closed(context.key, f"It was not taken over: {value['message']}"),
+    )
+
+
+def _ended(state: State, ends_as: str, decision: Mapping[str, Any], context: ReducerContext) -> Step:
+    return Step(
+        set={"state": ends_as, "decision": _dated(state, decision, context), "updated_at": context.stamp.time_ns},
+        events=_closed(context.key, _decision_text(decision), decision["by"]),
+    )
+
+
+# -- texts and issues --------------------------------------------------------------------------------------------------
+
+
+def _open_review(proposal_id: str, proposal: ToolProposal, body: Ref, by: str) -> Emit:
+    opened = {
+        "issue": review_issue(proposal_id),
+        "title": f"[Tool Proposal] {proposal.tool.name}",
+        "body_ref": body,
+        "assignee": "chief",
+        "opened_by": by,
+        "tags": _tags(proposal_id, proposal.tool.id),
+        "priority": "normal",
+        "status": "open",
+        "actions": [],
+        "proposal": proposal_id,
+        "digest": proposal.digest,
+    }
+    return Emit(ISSUE_OPEN, opened)
+
+
+def _tags(proposal_id: str, tool_id: str) -> list[str]:
+    return ["tool-proposal", f"tool:{tool_id}", f"proposal:{proposal_id}"]
+
+
+def _closed(proposal_id: str, text: str, by: str = "system") -> list[Emit]:
+    """Returns the events that say `text` in the first issue of a proposal and close both."""
+    comment = {"issue": review_issue(proposal_id), "body": text, "action": "tool-decision", "by": by}
+    ended = {"status": "closed", "assignee": None, "actions": []}
+    issues = (review_issue(proposal_id), decide_issue(proposal_id))
+    return [Emit(ISSUE_COMMENT, comment), *(Emit(ISSUE_UPDATE, {"issue": issue, **ended}) for issue in issues)]
+
+
+def _comment(proposal_id: str, decision: Mapping[str, Any]) -> Emit:
+    text = _decision_text(decision)
+    return Emit(
+        ISSUE_COMMENT,
+        {"issue": review_issue(proposal_id), "body": text, "action": "tool-decision", "by": decision["by"]},
+    )
+
+
+_DECIDED: Final = {
+    "approve": "Approved",
+    "needs_changes": "Needs changes",
+    "reject": "Rejected",
+    "withdraw": "Withdrawn",
+}
+
+
+def _decision_text(decision: Mapping[str, Any]) -> str:
+    reason = f": {decision['reason']}" if decision["reason"].strip() else "."
+    return f"{_DECIDED[decision['verdict']]} by {decision['by']}{reason}"
+
+
+def _why(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {"reason": value["reason"]}
+
+
+def _dated(state: State, decision: Mapping[str, Any], context: ReducerContext) -> dict[str, Any]:
+    return {**decision, "digest": state["body_ref"], "at": context.stamp.time_ns}
+
+
+def _is_person(context: ReducerContext, role: str) -> bool:
+    """Returns whether the transport says that this comes from outside, from a caller with exactly this role."""
+    return context.origin == "external" and role in context.stamp.caller.roles
+
+
+def _too_long(value: Mapping[str, Any]) -> str | None:
+    long = [name for name, text in value.items() if isinstance(text, str) and len(text) > _MAX_TEXT]
+    return f"{long[0]} has at most {_MAX_TEXT} characters." if long else None
+
+
+def _wrong_state(state: State, context: ReducerContext, what: str) -> Step:
+    return _refused(context, "wrong_state", f"The proposal is {state['state']}, so it can not {what}.")
+
+
+def _refused(context: ReducerContext, code: str, message: str) -> Step:
+    return Step(events=[Emit(REFUSED, {"proposal_id": context.key, "code": code, "message": message})])
+
+
+_FROM_WORLD: Final = {"Checked": _checked, "Published": _published}
+_FROM_PEOPLE: Final = {
+    "Revise": _revised,
+    "Withdraw": _withdrawn,
+    "Review": _reviewed,
+    "Skip": _skipped,
+    "Verdict": _judged,
+    "Check": _asked_to_check,
+    "Decide": _decided,
+}
+
+
+def proposal_reducer() -> Reducer:
+    """Returns the code of the module."""
+    return Reducer(reduce, inspect.getsource(sys.modules[__name__]).encode())
