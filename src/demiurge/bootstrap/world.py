@@ -21,10 +21,12 @@ from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.connections import Connections
 from demiurge.bootstrap.fork import Fork, absolute
+from demiurge.bootstrap.issues import IssueBoard
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.manifest import Code, read_definitions
 from demiurge.bootstrap.manifest_change import POLICY_SET, ManifestChange
 from demiurge.bootstrap.opening import Opening
+from demiurge.bootstrap.prompt_tools import PromptToolRegistry
 from demiurge.bootstrap.secrets import open_vault
 from demiurge.bootstrap.shown_records import ShownRecords
 from demiurge.bootstrap.standing_rules import StandingRules
@@ -72,6 +74,7 @@ class World:
         self.sessions = Sessions(ShownRecords(backend), opening.events)
         self.blobs, self.journal = StoredBlobs(backend), Journal(backend)
         self.tokens, self.standing_rules, self.webhooks = Tokens(backend), StandingRules(backend), Webhooks(backend)
+        self.prompt_tools, self.issues = PromptToolRegistry(backend), IssueBoard(backend)
         self.connections = Connections(backend, opening.options.environment)
 
     @classmethod

@@ -98,8 +98,9 @@ class ToolProposal:
 
 
 def read_proposal(given: Mapping[str, Any]) -> ToolProposal:
-    """Returns the proposal in a document. Raises UsageError (`core_tool_locked`) if it names a core tool in any
-    spelling, before anything else; InvalidValue (`invalid_proposal`) with all other problems."""
+    """Returns the proposal in a document; one that deletes a tool needs no examples and no test cases. Raises
+    UsageError (`core_tool_locked`) if it names a core tool in any spelling, before anything else; InvalidValue
+    (`invalid_proposal`) with all other problems."""
     _require_no_core_id(given)
     wrong = [(name, "is no field of a proposal") for name in given if name not in _BODY]
     wrong += tool_problems(given)
@@ -116,7 +117,8 @@ def read_proposal(given: Mapping[str, Any]) -> ToolProposal:
     if not isinstance(rationale, str) or len(rationale.strip()) < 20 or len(rationale) > 2000:
         wrong.append(("rationale", "has 20 to 2000 characters"))
     examples, cases = given.get("examples"), given.get("testCases")
-    wrong += [*_example_problems(examples), *_cases_problems(cases)]
+    if kind != "delete" or examples or cases:
+        wrong += [*_example_problems(examples), *_cases_problems(cases)]
     if wrong:
         raise InvalidValue(" ".join(f"{field}: {problem}." for field, problem in wrong), code="invalid_proposal")
     return ToolProposal(

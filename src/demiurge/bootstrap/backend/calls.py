@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
 
 from pydantic import PlainSerializer, PlainValidator
 
+from demiurge.bootstrap.backend.review_views import CatalogTool, IssueView, ToolProposalView, ToolVersion
 from demiurge.bootstrap.backend.webhooks import AddedWebhook, Webhook, WebhookTest
 from demiurge.bootstrap.backend.world_connections import WorldConnection
 from demiurge.bootstrap.manifest_change import ManifestChange
@@ -153,6 +154,12 @@ class RunCalls(Protocol):
         """Sends one notice that says that it is a test. If the receiver confirms it, a stopped webhook goes on."""
         ...
 
+    @needs("agent", "approver", "chief")
+    async def submit_review(self, schema: str, value: dict[str, Any]) -> None:
+        """Sends an event to a proposal or to an issue, and waits for its consequences. Raises the error with which the
+        unit refuses it; the unit decides who may do what."""
+        ...
+
     @needs("agent")
     def put_blob(self, data: bytes, force: bool = False) -> Ref: ...
 
@@ -211,6 +218,32 @@ class ReadCalls(Protocol):
     async def webhooks(self) -> list[Webhook]:
         """The webhooks, oldest first."""
         ...
+
+    @needs(*VIEWER)
+    async def prompt_tools(self) -> list[CatalogTool]:
+        """The prompt tools of the catalog: the core tools, then the approved ones by id."""
+        ...
+
+    @needs("agent", "approver", "chief")
+    async def tool_versions(self, tool: str | None = None) -> list[ToolVersion]:
+        """The approved versions of a prompt tool (None: of all), newest first."""
+        ...
+
+    @needs("agent", "approver", "chief")
+    async def proposals(self, state: str | None = None, tool: str | None = None) -> list[ToolProposalView]:
+        """The proposals in this state (None: in any) for this tool, newest first, without bodies."""
+        ...
+
+    @needs("agent", "approver", "chief")
+    async def proposal(self, proposal_id: str) -> ToolProposalView: ...
+
+    @needs("agent", "approver", "chief")
+    async def issues(self) -> list[IssueView]:
+        """The issues, newest first, without bodies and comments."""
+        ...
+
+    @needs("agent", "approver", "chief")
+    async def issue(self, issue_id: str) -> IssueView: ...
 
     @needs(*VIEWER)
     async def info(self) -> dict[str, Any]:

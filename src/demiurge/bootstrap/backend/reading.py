@@ -9,9 +9,10 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any, Final
 
-from demiurge.bootstrap.backend import standing_rules, webhooks
+from demiurge.bootstrap.backend import review, standing_rules, webhooks
 from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.owner import Owner
+from demiurge.bootstrap.backend.review_views import CatalogTool, IssueView, ToolProposalView, ToolVersion
 from demiurge.bootstrap.backend.waiting_calls import waiting_calls
 from demiurge.bootstrap.backend.webhooks import Webhook
 from demiurge.bootstrap.backend.world_connections import WorldConnection, listed, named
@@ -105,6 +106,24 @@ class Reading:
 
     async def webhooks(self) -> list[Webhook]:
         return webhooks.listed(self._owner.reader(), self._owner.store)
+
+    async def prompt_tools(self) -> list[CatalogTool]:
+        return review.catalog(self._owner.reader(), self._owner.store)
+
+    async def tool_versions(self, tool: str | None = None) -> list[ToolVersion]:
+        return review.versions(self._owner.reader(), tool)
+
+    async def proposals(self, state: str | None = None, tool: str | None = None) -> list[ToolProposalView]:
+        return review.proposals(self._owner.reader(), self._owner.store, state, tool)
+
+    async def proposal(self, proposal_id: str) -> ToolProposalView:
+        return review.proposal(self._owner.reader(), self._owner.store, proposal_id)
+
+    async def issues(self) -> list[IssueView]:
+        return review.issues(self._owner.reader(), self._owner.store)
+
+    async def issue(self, issue_id: str) -> IssueView:
+        return review.issue(self._owner.reader(), self._owner.store, issue_id)
 
     async def info(self) -> dict[str, Any]:
         owner = self._owner

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from demiurge.bootstrap.backend import standing_rules, webhooks, world_connections
+from demiurge.bootstrap.backend import review, standing_rules, webhooks, world_connections
 from demiurge.bootstrap.backend.calls import Frames, Shown
 from demiurge.bootstrap.backend.changed_call import changed_call
 from demiurge.bootstrap.backend.given_answer import given_answer
@@ -140,6 +140,9 @@ class Running:
         tested = await webhooks.test(await self._owner.host(), webhook_id, self._caller, self._owner.clock)
         await self._owner.follow_webhooks()
         return tested
+
+    async def submit_review(self, schema: str, value: dict[str, Any]) -> None:
+        await review.submit(await self._owner.host(), schema, value, self._caller)
 
     def put_blob(self, data: bytes, force: bool = False) -> Ref:
         ref, store = ref_of(data), self._owner.store

@@ -59,9 +59,7 @@ async def _check(call: EffectCall, params: Mapping[str, Any]) -> Result:
     proposal = read_proposal(canonical_json.parse_object(call.get_blob(Ref(params["body_ref"]))))
     report = await asyncio.to_thread(run_harness, proposal, live)
     report_ref = await call.put_blob(canonical_json.encode(report.to_json()))
-    return succeeded(
-        digest=proposal.digest, passed=report.passed, report_ref=report_ref, reading=reading.to_node()
-    )
+    return succeeded(digest=proposal.digest, passed=report.passed, report_ref=report_ref, reading=reading.to_node())
 
 
 async def _propose(call: EffectCall, params: Mapping[str, Any]) -> Result:

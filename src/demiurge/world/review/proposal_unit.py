@@ -21,13 +21,24 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from demiurge.errors import DemiurgeError
+from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.registry.proposal import ToolProposal, read_proposal
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.reducer import EffectRequest, Emit, Reducer, ReducerContext, Step
 from demiurge.world.review.issue_text import proposal_text, review_text
 from demiurge.world.review.issue_unit import ISSUE_COMMENT, ISSUE_OPEN, ISSUE_UPDATE
+from demiurge.world.review.proposal_issues import (
+    decide_issue,
+    decision_closed,
+    decision_comment,
+    decision_text,
+    issue_tags,
+    issues_closed,
+    review_issue,
+    review_opened,
+)
+from demiurge.world.review.snapshot import snapshot_of
 
 __all__ = [
     "CHECK",
@@ -43,10 +54,8 @@ __all__ = [
     "PROPOSAL_WITHDRAW",
     "PUBLISH",
     "REFUSED",
-    "decide_issue",
     "lacking",
     "proposal_reducer",
-    "review_issue",
 ]
 
 PROPOSAL: Final = "sys/ToolProposal@1"
@@ -91,16 +100,6 @@ def reduce(state: State | None, event: Mapping[str, Any], context: ReducerContex
     return _FROM_PEOPLE[tag](state, value, context)
 
 
-def review_issue(proposal_id: str) -> str:
-    """Returns the id of the issue that asks the Chief of Staff for a review."""
-    return f"review-{proposal_id}"
-
-
-def decide_issue(proposal_id: str) -> str:
-    """Returns the id of the issue that asks the user for a decision."""
-    return f"decide-{proposal_id}"
-
-
 def lacking(state: State) -> list[tuple[str, str]]:
     """Returns what a proposal still lacks before a user may approve it: pairs of a code and a sentence."""
     found = []
@@ -134,7 +133,12 @@ def _submitted(state: State | None, value: Mapping[str, Any], context: ReducerCo
         proposal = _read(value["body_ref"], context)
     except DemiurgeError as error:
         return _refused(context, error.code, error.message)
-    made = {"kind": proposal.kind, "tool": proposal.tool.id, "target": proposal.target, "submitted_by": by}
+    made: dict[str, Any] = {
+        "kind": proposal.kind,
+        "tool": proposal.tool.id,
+        "target": proposal.target,
+        "submitted_by": by,
+    }
     made |= {"submitted_roles": list(roles), "submitted_at": context.stamp.time_ns}
     return _in_review({**made, "revision": 1}, proposal, by, context)
 
@@ -172,7 +176,10 @@ def _in_review(changed: dict[str, Any], proposal: ToolProposal, by: str, context
         },
         append={"revisions": [entry]},
         blobs=[body],
-        events=[_open_review(context.key, proposal, ref_of(body), by), *_closed(context.key, "A revision came.")[1:]],
+        events=[
+            decision_closed(context.key),
+            review_opened(context.key, proposal, ref_of(body), by),
+        ],
         effects=[_check(context.key, digest)],
     )
 
@@ -190,7 +197,7 @@ def _read(body_ref: Ref, context: ReducerContext) -> ToolProposal:
     """Returns the proposal in a blob, which must be in the form that its digest covers. Raises DemiurgeError."""
     proposal = read_proposal(canonical_json.parse_object(context.blob(body_ref)))
     if proposal.digest != body_ref:
-        raise DemiurgeError("The proposal is not in its canonical form.", code="invalid_proposal")
+        raise InvalidValue("The proposal is not in its canonical form.", code="invalid_proposal")
     return proposal
 
 
@@ -232,7 +239,7 @@ def _skipped(state: State, value: Mapping[str, Any], context: ReducerContext) ->
 
 def take_review(state: State, review: Mapping[str, Any], context: ReducerContext) -> Step:
     """Puts a reviewed proposal before the user."""
-    now_ns, proposal = context.stamp.time_ns, read_proposal(canonical_json.parse_object(context.blob(state["body_ref"])))
+    now_ns, proposal = context.stamp.time_ns, _read(state["body_ref"], context)
     review = {**review, "digest": state["body_ref"], "at": now_ns}
     text = review_text(review)
     body = f"{text}\n\n{proposal_text(proposal, context.key, state['revision'], state['submitted_by'])}".encode()
@@ -243,7 +250,7 @@ def take_review(state: State, review: Mapping[str, Any], context: ReducerContext
         "body_ref": ref_of(body),
         "assignee": "user",
         "opened_by": review["by"],
-        "tags": _tags(context.key, state["tool"]),
+        "tags": issue_tags(context.key, state["tool"]),
         "priority": "normal",
         "status": "waiting-on-user",
         "actions": list(_VERDICTS),
@@ -318,11 +325,10 @@ def _decided(state: State, value: Mapping[str, Any], context: ReducerContext) ->
         return _refused(context, "reason_missing", "Say why, so that the author knows what to change.")
     if verdict == "reject":
         return _ended(state, "rejected", decision, context)
-    *_, closing = _closed(context.key, "")
     back = {"issue": review_issue(context.key), "status": "open", "assignee": state["submitted_by"], "actions": []}
     return Step(
         set={"state": "returned", "decision": _dated(state, decision, context), "updated_at": context.stamp.time_ns},
-        events=[_comment(context.key, decision), Emit(ISSUE_UPDATE, back), closing],
+        events=[decision_comment(context.key, decision), Emit(ISSUE_UPDATE, back), decision_closed(context.key)],
     )
 
 
@@ -333,9 +339,8 @@ def _approved(state: State, decision: Mapping[str, Any], context: ReducerContext
         return _refused(context, *missing[0])
     proposal = _read(state["body_ref"], context)
     decision = _dated(state, decision, context)
-    snapshot = _snapshot(state, proposal, decision, context)
+    snapshot = snapshot_of(state, proposal, decision, context)
     publish = {
-        "registry": "main",
         "registry": "main",
         "proposal": context.key,
         "revision": state["revision"],
@@ -356,110 +361,31 @@ def _approved(state: State, decision: Mapping[str, Any], context: ReducerContext
     )
 
 
-def _snapshot(
-    state: State, proposal: ToolProposal, decision: Mapping[str, Any], context: ReducerContext
-) -> bytes:
-    """Returns the document that the history keeps of an approved version."""
-    review, checks = state["review"], state["checks"]
-    document = {
-        "tool": None if proposal.kind == "delete" else proposal.tool.to_json(),
-        "digest": proposal.tool.digest,
-        "kind": proposal.kind,
-        "layer": proposal.target,
-        "parent": proposal.base,
-        "proposal": context.key,
-        "proposalDigest": state["body_ref"],
-        "revision": state["revision"],
-        "proposedBy": state["submitted_by"],
-        "approvedBy": decision["by"],
-        "approvedAt": decision["at"] // 1_000_000,
-        "reason": decision["reason"],
-        "review": {name: review[name] for name in review if name not in ("digest", "at")},
-        "report": checks["report_ref"],
-        "verdicts": [
-            {name: verdict[name] for name in ("case", "passed", "note", "by")}
-            for verdict in state["verdicts"]
-            if verdict["digest"] == state["body_ref"]
-        ],
-    }
-    return canonical_json.encode(document)
-
-
 def _published(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
     """Takes the registry's answer: the version is live, or the live tool has changed."""
     if context.origin != "unit" or state["state"] != "approving" or value["digest"] != state["body_ref"]:
         return Step()
     if value["code"] is None:
-        text = f"{_decision_text(state['decision'])} It is live as version {value['version']}."
+        text = f"{decision_text(state['decision'])} It is live as version {value['version']}."
         return Step(
             set={"state": "approved", "version": value["version"], "updated_at": context.stamp.time_ns},
-            events=_closed(context.key, text, state["decision"]["by"]),
+            events=issues_closed(context.key, text, state["decision"]["by"]),
         )
     outcome = {"code": value["code"], "message": value["message"]}
     return Step(
         set={"state": "stale", "outcome": outcome, "updated_at": context.stamp.time_ns},
-        events=_closed(context.key, f"It was not taken over: {value['message']}"),
+        events=issues_closed(context.key, f"It was not taken over: {value['message']}"),
     )
 
 
 def _ended(state: State, ends_as: str, decision: Mapping[str, Any], context: ReducerContext) -> Step:
     return Step(
         set={"state": ends_as, "decision": _dated(state, decision, context), "updated_at": context.stamp.time_ns},
-        events=_closed(context.key, _decision_text(decision), decision["by"]),
+        events=issues_closed(context.key, decision_text(decision), decision["by"]),
     )
 
 
-# -- texts and issues --------------------------------------------------------------------------------------------------
-
-
-def _open_review(proposal_id: str, proposal: ToolProposal, body: Ref, by: str) -> Emit:
-    opened = {
-        "issue": review_issue(proposal_id),
-        "title": f"[Tool Proposal] {proposal.tool.name}",
-        "body_ref": body,
-        "assignee": "chief",
-        "opened_by": by,
-        "tags": _tags(proposal_id, proposal.tool.id),
-        "priority": "normal",
-        "status": "open",
-        "actions": [],
-        "proposal": proposal_id,
-        "digest": proposal.digest,
-    }
-    return Emit(ISSUE_OPEN, opened)
-
-
-def _tags(proposal_id: str, tool_id: str) -> list[str]:
-    return ["tool-proposal", f"tool:{tool_id}", f"proposal:{proposal_id}"]
-
-
-def _closed(proposal_id: str, text: str, by: str = "system") -> list[Emit]:
-    """Returns the events that say `text` in the first issue of a proposal and close both."""
-    comment = {"issue": review_issue(proposal_id), "body": text, "action": "tool-decision", "by": by}
-    ended = {"status": "closed", "assignee": None, "actions": []}
-    issues = (review_issue(proposal_id), decide_issue(proposal_id))
-    return [Emit(ISSUE_COMMENT, comment), *(Emit(ISSUE_UPDATE, {"issue": issue, **ended}) for issue in issues)]
-
-
-def _comment(proposal_id: str, decision: Mapping[str, Any]) -> Emit:
-    text = _decision_text(decision)
-    return Emit(
-        ISSUE_COMMENT,
-        {"issue": review_issue(proposal_id), "body": text, "action": "tool-decision", "by": decision["by"]},
-    )
-
-
-_DECIDED: Final = {
-    "approve": "Approved",
-    "needs_changes": "Needs changes",
-    "reject": "Rejected",
-    "withdraw": "Withdrawn",
-}
-
-
-def _decision_text(decision: Mapping[str, Any]) -> str:
-    reason = f": {decision['reason']}" if decision["reason"].strip() else "."
-    return f"{_DECIDED[decision['verdict']]} by {decision['by']}{reason}"
+# -- what all have in common ------------------------------------------------------------------------------------------
 
 
 def _why(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,8 @@ A tool becomes live by one event alone: `Publish`, from the unit of a proposal t
 version that the proposal changes. If another version is live by then, nothing changes, and the proposal is told so. The
 shipped core tools are not in the registry: they come with the program, and no event can touch their ids.
 
-`live` maps `layer/id` to the version that is live; `history` has every version that was ever approved, oldest first.
-"""
+`live` maps `layer/id` to the version that is live, `versions` to the number of its last version; `history` has every
+version that was ever approved, oldest first."""
 
 from __future__ import annotations
 
@@ -43,6 +43,8 @@ _PROPOSALS: Final = "sys/ToolProposal@1/"
 
 State = Mapping[str, Any]
 
+_EMPTY: Final[State] = {"live": {}, "versions": {}, "layers": {}}
+
 
 def reduce(state: State | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
     """Takes one step of the registry."""
@@ -54,19 +56,17 @@ def reduce(state: State | None, event: Mapping[str, Any], context: ReducerContex
     problem = _problem(state, value)
     if problem is not None:
         return Step(events=[_answer(value, context, None, *problem)])
-    history = state["history"] if state is not None else ()
-    version = 1 + sum(1 for entry in history if (entry["layer"], entry["tool"]) == (value["layer"], value["tool"]))
-    entry = {name: value[name] for name in ("tool", "layer", "kind", "digest", "snapshot", "proposal", "revision", "by")}
-    entry |= {"version": version, "at": context.stamp.time_ns}
-    live = dict(state["live"]) if state is not None else {}
-    key = live_key(value["layer"], value["tool"])
+    key, cell = live_key(value["layer"], value["tool"]), state if state is not None else _EMPTY
+    version = cell["versions"].get(key, 0) + 1
+    names = ("tool", "layer", "kind", "digest", "snapshot", "proposal", "revision", "by")
+    entry = {name: value[name] for name in names} | {"version": version, "at": context.stamp.time_ns}
+    live = dict(cell["live"])
     if value["kind"] == "delete":
         live.pop(key)
     else:
         live[key] = {name: entry[name] for name in ("digest", "version", "proposal", "by", "at")}
-    layers = {} if state is not None else {"layers": {}}
     return Step(
-        set={"live": live, **layers},
+        set={"live": live, "versions": {**cell["versions"], key: version}, "layers": cell["layers"]},
         append={"history": [entry]},
         events=[_answer(value, context, version, None, None)],
     )
@@ -105,8 +105,9 @@ def _layer_seen(state: State | None, value: Mapping[str, Any], context: ReducerC
     if context.origin != "external" or "user" not in context.stamp.caller.roles or value["layer"] not in LAYERS:
         return Step()
     seen = {name: value[name] for name in ("digest", "problem")} | {"at": context.stamp.time_ns}
-    layers = {**(state["layers"] if state is not None else {}), value["layer"]: seen}
-    return Step(set={"layers": layers, **({} if state is not None else {"live": {}})})
+    if state is None:
+        return Step(set={**_EMPTY, "layers": {value["layer"]: seen}})
+    return Step(set={"layers": {**state["layers"], value["layer"]: seen}})
 
 
 def registry_reducer() -> Reducer:

@@ -1,0 +1,234 @@
+"""Prompt tools, proposals and issues of a world, in the process that owns it.
+
+An event of a caller goes to the unit that decides on it; the answer of the unit, if it refuses, is an event that this
+module turns into an error. Nothing here decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from demiurge.bootstrap.backend.review_views import CatalogTool, IssueView, ToolProposalView, ToolVersion
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
+from demiurge.stores.protocol import Store
+from demiurge.values import canonical_json
+from demiurge.values.caller import Caller
+from demiurge.values.refs import Ref
+from demiurge.world.host import Host
+from demiurge.world.review.issue_unit import ISSUE, ISSUE_COMMENT, ISSUE_OPEN, ISSUE_REFUSED, ISSUE_UPDATE
+from demiurge.world.review.live_tools import LiveTool, live_tools
+from demiurge.world.review.proposal_issues import decide_issue, review_issue
+from demiurge.world.review.proposal_unit import (
+    PROPOSAL,
+    PROPOSAL_CHECK,
+    PROPOSAL_DECIDE,
+    PROPOSAL_REVIEW,
+    PROPOSAL_REVISE,
+    PROPOSAL_SKIP,
+    PROPOSAL_SUBMIT,
+    PROPOSAL_VERDICT,
+    PROPOSAL_WITHDRAW,
+    REFUSED,
+    lacking,
+)
+from demiurge.world.review.registry_unit import REGISTRY, REGISTRY_KEY, live_key
+from demiurge.world.unit import Unit
+
+__all__ = ["catalog", "issue", "issues", "proposal", "proposals", "submit", "versions"]
+
+_MS: Final = 1_000_000
+_TAKEN: Final = (
+    *(PROPOSAL_SUBMIT, PROPOSAL_REVISE, PROPOSAL_WITHDRAW, PROPOSAL_REVIEW, PROPOSAL_SKIP, PROPOSAL_VERDICT),
+    *(PROPOSAL_CHECK, PROPOSAL_DECIDE, ISSUE_OPEN, ISSUE_COMMENT, ISSUE_UPDATE),
+)
+"""The events that a caller may send."""
+
+_ERRORS: Final[Mapping[str, type[DemiurgeError]]] = {
+    "core_tool_locked": UsageError,
+    "role_missing": UsageError,
+    "no_proposal": NotFound,
+    "no_issue": NotFound,
+    "no_case": NotFound,
+    **dict.fromkeys(
+        ("wrong_state", "other_digest", "not_reviewed", "not_checked", "checks_failed", "verdict_missing", "exists"),
+        Conflict,
+    ),
+}
+"""The class of the error for a code with which a unit refuses; any other is an InvalidValue."""
+
+_REGISTRY: Final = Unit(REGISTRY, REGISTRY_KEY)
+
+
+async def submit(host: Host, schema: str, value: Mapping[str, Any], caller: Caller) -> None:
+    """Sends an event to a proposal or an issue, and waits until its consequences are recorded. Raises the error that
+    the unit answered with."""
+    if schema not in _TAKEN:
+        raise InvalidValue(f"{schema} is not taken here.", code="unknown_event")
+    accepted = await host.submit(schema, dict(value), caller=caller)
+    unit = Unit.parse(accepted.unit)
+    for settling in (unit, *((_REGISTRY, unit) if schema == PROPOSAL_DECIDE else ())):
+        await host.settle(settling)
+    for record in host.records(unit, accepted.seq):
+        if record.unit_seq > accepted.seq and record.is_ingress:
+            break
+        if record.kind == "event" and record.body["schema"] in (REFUSED, ISSUE_REFUSED):
+            refused = record.body["value"]
+            raise _ERRORS.get(refused["code"], InvalidValue)(refused["message"], code=refused["code"])
+        if record.kind == "step" and "error" in record.body:
+            raise InvalidValue(record.body["error"]["message"], code=record.body["error"]["code"])
+
+
+def catalog(host: Host, store: Store) -> list[CatalogTool]:
+    """Returns the prompt tools of the catalog: the core tools, then the others by id."""
+    return [_catalog_tool(found) for found in live_tools(host.state(_REGISTRY).cell, store.get_blob)]
+
+
+def _catalog_tool(found: LiveTool) -> CatalogTool:
+    tool, entry = found.tool, found.entry
+    return CatalogTool(
+        id=tool.id,
+        name=tool.name,
+        archetype=tool.archetype,
+        scope=tool.scope,
+        usage_notes=tool.usage_notes,
+        goals=tool.goals,
+        guardrails=tool.guardrails,
+        prompt=tool.prompt,
+        layer=found.layer,
+        locked=entry is None,
+        digest=tool.digest,
+        version=entry["version"] if entry is not None else None,
+        overrides=found.overrides,
+        approved_by=entry["by"] if entry is not None else None,
+        approved_at_ms=entry["at"] // _MS if entry is not None else None,
+        proposal=entry["proposal"] if entry is not None else None,
+    )
+
+
+def versions(host: Host, tool_id: str | None) -> list[ToolVersion]:
+    """Returns the approved versions of a tool (None: of all), newest first."""
+    cell = host.state(_REGISTRY).cell
+    live: Mapping[str, Any] = cell["live"] if cell is not None else {}
+    found = [entry for entry in cell["history"] if tool_id in (None, entry["tool"])] if cell is not None else []
+    return [
+        ToolVersion(
+            **{name: entry[name] for name in ("tool", "layer", "version", "kind", "digest", "snapshot", "proposal")},
+            revision=entry["revision"],
+            approved_by=entry["by"],
+            at_ms=entry["at"] // _MS,
+            is_live=live.get(live_key(entry["layer"], entry["tool"]), {}).get("version") == entry["version"],
+        )
+        for entry in reversed(found)
+    ]
+
+
+def proposals(host: Host, store: Store, state: str | None, tool: str | None) -> list[ToolProposalView]:
+    """Returns the proposals in this state (None: in any) for this tool, newest first, without bodies and reports."""
+    live = _live(host)
+    found = [
+        _proposal_view(unit.key, cell, live)
+        for unit, cell in _cells(host, store, PROPOSAL)
+        if state in (None, cell["state"]) and tool in (None, cell["tool"])
+    ]
+    return sorted(found, key=lambda view: (-view.submitted_at_ms, view.id))
+
+
+def proposal(host: Host, store: Store, proposal_id: str) -> ToolProposalView:
+    """Returns a proposal with its body and the report of its checks. Raises NotFound (`no_proposal`)."""
+    cell = _cell(host, PROPOSAL, proposal_id)
+    if cell is None:
+        hint = "`demiurge tools proposals` lists them."
+        raise NotFound(f"There is no proposal {proposal_id}; {hint}", code="no_proposal")
+    return _proposal_view(proposal_id, cell, _live(host), store)
+
+
+def _proposal_view(
+    proposal_id: str, cell: Mapping[str, Any], live: Mapping[str, Any], store: Store | None = None
+) -> ToolProposalView:
+    """Returns the view of a proposal; with `store` the one that has the body and the report."""
+    now = live.get(live_key(cell["target"], cell["tool"]), {}).get("digest")
+    is_open = cell["state"] in ("chief_review", "user_decision", "returned", "approving")
+    checks = _dated(cell["checks"])
+    if checks is not None:
+        report_ref = checks.pop("report_ref")
+        checks["report"] = _json(store, report_ref) if store is not None and report_ref is not None else None
+    return ToolProposalView(
+        id=proposal_id,
+        **{
+            name: cell[name] for name in ("state", "kind", "tool", "name", "target", "base", "revision", "submitted_by")
+        },
+        digest=cell["body_ref"],
+        body=_json(store, cell["body_ref"]) if store is not None else None,
+        submitted_at_ms=cell["submitted_at"] // _MS,
+        updated_at_ms=cell["updated_at"] // _MS,
+        is_stale=is_open and now != cell["base"],
+        live_digest=now,
+        checks=checks,
+        review=_dated(cell["review"]),
+        verdicts=[_dated(verdict) or {} for verdict in cell["verdicts"] if verdict["digest"] == cell["body_ref"]],
+        missing=[sentence for _, sentence in lacking(cell)] if is_open else [],
+        decision=_dated(cell["decision"]),
+        outcome=dict(cell["outcome"]) if cell["outcome"] is not None else None,
+        review_issue=review_issue(proposal_id),
+        decision_issue=decide_issue(proposal_id),
+        version=cell["version"],
+    )
+
+
+def issues(host: Host, store: Store) -> list[IssueView]:
+    """Returns all issues, newest first, without bodies and comments."""
+    found = [_issue_view(unit.key, cell) for unit, cell in _cells(host, store, ISSUE)]
+    return sorted(found, key=lambda view: (-view.created_at_ms, view.id))
+
+
+def issue(host: Host, store: Store, issue_id: str) -> IssueView:
+    """Returns an issue with its body and comments. Raises NotFound (`no_issue`)."""
+    cell = _cell(host, ISSUE, issue_id)
+    if cell is None:
+        raise NotFound(f"There is no issue {issue_id}; `demiurge issues ls` lists them.", code="no_issue")
+    return _issue_view(issue_id, cell, store)
+
+
+def _issue_view(issue_id: str, cell: Mapping[str, Any], store: Store | None = None) -> IssueView:
+    return IssueView(
+        id=issue_id,
+        **{name: cell[name] for name in ("title", "status", "priority", "assignee", "opened_by", "proposal", "digest")},
+        body=store.get_blob(Ref(cell["body_ref"])).decode() if store is not None else "",
+        tags=list(cell["tags"]),
+        actions=list(cell["actions"]),
+        created_at_ms=cell["created_at"] // _MS,
+        updated_at_ms=cell["updated_at"] // _MS,
+        closed_at_ms=cell["closed_at"] // _MS if cell["closed_at"] is not None else None,
+        comments=[_dated(comment) or {} for comment in cell["comments"]] if store is not None else [],
+        comment_count=len(cell["comments"]),
+    )
+
+
+def _cells(host: Host, store: Store, module: str) -> Iterator[tuple[Unit, Mapping[str, Any]]]:
+    for head in list(store.heads(f"{module}/")):
+        unit = Unit.parse(head.unit)
+        cell = host.state(unit).cell
+        if cell is not None:
+            yield unit, cell
+
+
+def _cell(host: Host, module: str, key: str) -> Mapping[str, Any] | None:
+    return host.state(Unit(module, key)).cell if key and key.isprintable() else None
+
+
+def _live(host: Host) -> Mapping[str, Any]:
+    cell = host.state(_REGISTRY).cell
+    return cell["live"] if cell is not None else {}
+
+
+def _dated(node: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Returns a part of a cell with its time in milliseconds."""
+    if node is None:
+        return None
+    found = {name: value for name, value in node.items() if name != "at"}
+    return {**found, "at_ms": node["at"] // _MS}
+
+
+def _json(store: Store, ref: str) -> Any:
+    return canonical_json.parse(store.get_blob(Ref(ref)))

@@ -1,0 +1,204 @@
+"""`world.prompt_tools`: the catalog of prompt tools, and the proposals that change it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.backend.review_views import CatalogTool, ToolProposalView, ToolVersion
+from demiurge.errors import InvalidValue, NotFound
+from demiurge.registry.core_ids import core_id_of, require_unlocked
+from demiurge.registry.prompt_tool import FIELDS, PromptTool
+from demiurge.registry.proposal import read_proposal
+from demiurge.registry.tool_diff import FieldDiff, tool_diff
+from demiurge.values import canonical_json
+from demiurge.values.clock import SystemEntropy
+from demiurge.values.refs import Ref
+from demiurge.world.review.proposal_unit import (
+    PROPOSAL_CHECK,
+    PROPOSAL_DECIDE,
+    PROPOSAL_REVIEW,
+    PROPOSAL_REVISE,
+    PROPOSAL_SKIP,
+    PROPOSAL_SUBMIT,
+    PROPOSAL_VERDICT,
+    PROPOSAL_WITHDRAW,
+)
+
+__all__ = ["PromptToolRegistry"]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptToolRegistry:
+    """The prompt tools of the world behind `backend`. See docs/prompt-tools.md for who may do what.
+
+    The methods that change something take the `digest` of the proposal that the caller has read, and raise Conflict
+    (`other_digest`) if it was revised since. They raise UsageError (`role_missing`, `core_tool_locked`), NotFound
+    (`no_proposal`, `no_tool`), Conflict (`wrong_state`, `not_reviewed`, `not_checked`, `checks_failed`,
+    `verdict_missing`), InvalidValue (`invalid_proposal`, `reason_missing`), Unavailable."""
+
+    backend: Backend = field(repr=False)
+
+    async def catalog(self) -> list[CatalogTool]:
+        """Returns the tools of the catalog: the core tools, then the approved ones by id."""
+        return await self.backend.read.prompt_tools()
+
+    async def show(self, tool_id: str) -> CatalogTool:
+        """Returns a tool of the catalog. Any spelling of a core id is taken. Raises NotFound (`no_tool`)."""
+        wanted = core_id_of(tool_id) or tool_id
+        found = next((tool for tool in await self.catalog() if tool.id == wanted), None)
+        if found is None:
+            raise NotFound(f"There is no prompt tool {tool_id}; `demiurge tools ls` lists them.", code="no_tool")
+        return found
+
+    async def propose(self, given: Mapping[str, Any], revises: str | None = None) -> ToolProposalView:
+        """Submits a proposal, or a revision of the proposal `revises`. `given`: the proposal as a file holds it; of a
+        change, fields that are missing are those of the live tool."""
+        body = read_proposal(await self._completed(given)).encode()
+        ref = self.backend.run.put_blob(body)
+        if revises is None:
+            proposal_id = f"p{SystemEntropy().token(5).hex()}"
+            await self._send(PROPOSAL_SUBMIT, {"proposal_id": proposal_id, "body_ref": ref})
+            return await self.proposal(proposal_id)
+        await self._send(PROPOSAL_REVISE, {"proposal_id": revises, "body_ref": ref})
+        return await self.proposal(revises)
+
+    async def _completed(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns a proposal with the fields and the digest of the live tool that it changes."""
+        if given.get("proposalType") not in ("modify", "delete") or not isinstance(given.get("id"), str):
+            return given
+        require_unlocked(given["id"])
+        live = await self._live(given["id"], str(given.get("target", "user")))
+        if live is None:
+            return given
+        record = live.to_json()
+        return {"baseHash": live.digest, **record, **given}
+
+    async def _live(self, tool_id: str, layer: str) -> PromptTool | None:
+        """Returns the live tool of a layer, None if the layer has none with this id."""
+        found = await self.backend.read.tool_versions(tool_id)
+        digest = next((version.digest for version in found if version.layer == layer and version.is_live), None)
+        return PromptTool.from_json(self._json(digest)) if digest is not None else None
+
+    async def proposals(self, state: str | None = None, tool: str | None = None) -> list[ToolProposalView]:
+        """Returns the proposals in this state (None: in any) for this tool, newest first, without their bodies."""
+        return await self.backend.read.proposals(state, tool)
+
+    async def proposal(self, proposal_id: str) -> ToolProposalView:
+        """Returns a proposal, with its body and the report of its checks."""
+        return await self.backend.read.proposal(proposal_id)
+
+    async def review(
+        self,
+        proposal_id: str,
+        digest: str,
+        recommend: str,
+        *,
+        sensible: str,
+        overlaps: str,
+        violates: str,
+        changes: str,
+        notes: str = "",
+    ) -> ToolProposalView:
+        """Records the review of the Chief of Staff: the answers to the four questions, and a recommendation: approve,
+        modify or reject. Takes the role `chief`."""
+        answers = {"sensible": sensible, "overlaps": overlaps, "violates": violates, "changes": changes}
+        value = {"digest": digest, "recommend": recommend, **answers, "notes": notes}
+        return await self._sent(PROPOSAL_REVIEW, proposal_id, value)
+
+    async def skip_review(self, proposal_id: str, digest: str, reason: str) -> ToolProposalView:
+        """Goes on without a review of the Chief of Staff, which is recorded. Takes the role `user`."""
+        return await self._sent(PROPOSAL_SKIP, proposal_id, {"digest": digest, "reason": reason})
+
+    async def record_verdict(
+        self, proposal_id: str, digest: str, case: str, passed: bool, note: str
+    ) -> ToolProposalView:
+        """Records a person's verdict on a manual test case. Takes the role `user` or `chief`."""
+        value = {"digest": digest, "case": case, "passed": passed, "note": note}
+        return await self._sent(PROPOSAL_VERDICT, proposal_id, value)
+
+    async def run_checks(self, proposal_id: str) -> ToolProposalView:
+        """Runs the checks of a proposal again."""
+        return await self._sent(PROPOSAL_CHECK, proposal_id, {})
+
+    async def approve(self, proposal_id: str, digest: str, reason: str = "") -> ToolProposalView:
+        """Approves the proposal that has this digest, and puts the tool into the catalog. Takes the role `user`. If
+        another version is live than the one that it changes, the proposal that is returned is `stale`."""
+        return await self._decided(proposal_id, digest, "approve", reason)
+
+    async def needs_changes(self, proposal_id: str, digest: str, reason: str) -> ToolProposalView:
+        """Returns the proposal to its author. Takes the role `user` or `chief`."""
+        return await self._decided(proposal_id, digest, "needs_changes", reason)
+
+    async def reject(self, proposal_id: str, digest: str, reason: str) -> ToolProposalView:
+        """Rejects the proposal. Takes the role `user`."""
+        return await self._decided(proposal_id, digest, "reject", reason)
+
+    async def withdraw(self, proposal_id: str, digest: str, reason: str = "") -> ToolProposalView:
+        """Takes the proposal back: its author or a user."""
+        return await self._sent(PROPOSAL_WITHDRAW, proposal_id, {"digest": digest, "reason": reason})
+
+    async def history(self, tool_id: str) -> list[ToolVersion]:
+        """Returns the approved versions of a tool in all layers, newest first."""
+        require_unlocked(tool_id)
+        return await self.backend.read.tool_versions(tool_id)
+
+    async def version(self, tool_id: str, version: int, layer: str | None = None) -> dict[str, Any]:
+        """Returns the document of an approval: the tool, who proposed, reviewed and approved it, and when. Raises
+        NotFound (`no_version`)."""
+        found: dict[str, Any] = self._json((await self._version(tool_id, version, layer)).snapshot)
+        return found
+
+    async def diff(self, tool_id: str, old: int, new: int, layer: str | None = None) -> list[FieldDiff]:
+        """Returns the differences between two approved versions. Raises NotFound (`no_version`)."""
+        before, after = await self.version(tool_id, old, layer), await self.version(tool_id, new, layer)
+        return tool_diff(_tool(before["tool"]), _tool(after["tool"]))
+
+    async def proposal_diff(self, proposal_id: str) -> list[FieldDiff]:
+        """Returns the differences between what a proposal changes and what it proposes."""
+        found = await self.proposal(proposal_id)
+        body = found.body or {}
+        proposed = None if found.kind == "delete" else PromptTool.from_json({name: body[name] for name in FIELDS})
+        return tool_diff(_tool(self._json(found.base)) if found.base is not None else None, proposed)
+
+    async def rollback(self, tool_id: str, version: int, rationale: str, layer: str | None = None) -> ToolProposalView:
+        """Proposes an approved version again, with its examples and test cases. It is reviewed like any other
+        proposal. Raises NotFound (`no_version`), InvalidValue (`deleted_version`: the tool was deleted by it)."""
+        chosen = await self._version(tool_id, version, layer)
+        if chosen.kind == "delete":
+            raise InvalidValue(f"Version {version} deleted {tool_id}: choose another one.", code="deleted_version")
+        document = self._json(chosen.snapshot)
+        live = await self._live(tool_id, chosen.layer)
+        body = {**self._json(document["proposalDigest"]), "rationale": rationale}
+        body |= {"proposalType": "new" if live is None else "modify"}
+        body.pop("baseHash", None)
+        return await self.propose(body if live is None else {**body, "baseHash": live.digest})
+
+    async def _version(self, tool_id: str, version: int, layer: str | None) -> ToolVersion:
+        found = [each for each in await self.history(tool_id) if each.version == version]
+        chosen = [each for each in found if layer in (None, each.layer)]
+        if len(chosen) > 1:
+            raise InvalidValue(f"{tool_id} has a version {version} in two layers: name one.", code="several_layers")
+        if not chosen:
+            hint = f"`demiurge tools history {tool_id}` lists them."
+            raise NotFound(f"There is no version {version} of {tool_id}; {hint}", code="no_version")
+        return chosen[0]
+
+    async def _decided(self, proposal_id: str, digest: str, verdict: str, reason: str) -> ToolProposalView:
+        return await self._sent(PROPOSAL_DECIDE, proposal_id, {"digest": digest, "verdict": verdict, "reason": reason})
+
+    async def _sent(self, schema: str, proposal_id: str, value: Mapping[str, Any]) -> ToolProposalView:
+        await self._send(schema, {"proposal_id": proposal_id, **value})
+        return await self.proposal(proposal_id)
+
+    async def _send(self, schema: str, value: Mapping[str, Any]) -> None:
+        await self.backend.run.submit_review(schema, dict(value))
+
+    def _json(self, ref: str) -> Any:
+        return canonical_json.parse(self.backend.read.get_blob(Ref(ref)))
+
+
+def _tool(record: Mapping[str, str] | None) -> PromptTool | None:
+    return PromptTool.from_json(record) if record is not None else None
