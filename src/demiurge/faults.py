@@ -80,6 +80,8 @@ POINTS: Final[Mapping[str, str]] = MappingProxyType(
         "journal.before_rows": "a transaction is open, no row is written",
         "journal.before_commit": "rows, heads and outbox are written, not yet durable",
         "journal.after_commit": "rows are durable, the caller doesn't know yet",
+        "layer.exported": "a layer file is written, the world has not noted it",
+        "layer.proposed": "the changes in a layer file are proposed, the world has not noted that it read the file",
         "ledger.claim.after_commit": "a call's claim is durable, the call has not begun",
         "ledger.claim.before_commit": "a call's claim is written, not yet durable",
         "ledger.create.after_commit": "a new ledger is durable, the caller doesn't know yet",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,13 @@ def test_a_written_layer_is_plain_json_in_a_fixed_order() -> None:
     ]
     assert "Ein Café." in data.decode()
     assert data.endswith(b"}\n")
+
+
+def test_the_layer_file_of_the_docs_is_read() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "prompt-tool-files.md").read_text("utf-8")
+    example = page.partition("```json\n")[2].partition("```")[0]
+    assert read_layer(example.encode()) == LayerFile((tool_of(),))
+    assert write_layer([tool_of()]).decode() == example
 
 
 def test_hidden_characters_are_escaped_in_a_written_layer() -> None:

@@ -108,19 +108,20 @@ def write_layer_file(
     return WrittenLayer(path, data, tuple(sorted(tool.id for tool in others)))
 
 
-def write_history(world: Path, files: Iterable[tuple[str, str, Callable[[], bytes]]]) -> list[Path]:
-    """Writes the files of a world's history that are missing: the id of a tool, a name, and what makes the bytes. A
-    file that is there is left alone. Returns the places that were written; durable on return. Raises Unavailable, and
-    what making the bytes raises."""
+def write_history(world: Path, files: Iterable[tuple[str, str, Callable[[], bytes | None]]]) -> list[Path]:
+    """Writes the files of a world's history that are missing: the id of a tool, a name, and what makes the bytes (None:
+    there are none any more). A file that is there is left alone. Returns the places that were written; durable on
+    return. Raises Unavailable, and what making the bytes raises."""
     written = []
     top = world.absolute() / FOLDER
     _make_folders(world.absolute(), FOLDER, "history")
     with locked_folder(top):
         for tool_id, name, made in files:
             place = top / "history" / tool_id / name
-            if not os.path.lexists(place):
+            data = None if os.path.lexists(place) else made()
+            if data is not None:
                 _make_folders(top / "history", tool_id)
-                write_private(place, made())
+                write_private(place, data)
                 written.append(place)
     return written
 

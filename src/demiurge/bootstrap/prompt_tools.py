@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.backend.layer_sync import ExportedTools, LayerStatus
 from demiurge.bootstrap.backend.review_views import CatalogTool, ToolProposalView, ToolVersion
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.registry.core_ids import core_id_of, require_unlocked
@@ -175,6 +176,22 @@ class PromptToolRegistry:
         body |= {"proposalType": "new" if live is None else "modify"}
         body.pop("baseHash", None)
         return await self.propose(body if live is None else {**body, "baseHash": live.digest})
+
+    async def files(self) -> list[LayerStatus]:
+        """Returns the state of the layer files of the user and of the project; changes nothing. Takes the role
+        `user`."""
+        return await self.backend.read.tool_files()
+
+    async def sync(self) -> list[LayerStatus]:
+        """Reads the layer files: each change in them becomes a proposal, once, and nothing is live by that. Takes the
+        role `user`."""
+        return await self.backend.run.sync_tool_files()
+
+    async def export(self) -> ExportedTools:
+        """Writes the live tools of the user and of the project to their layer files, and the missing files of the
+        history. Takes the role `user`. Raises Conflict (`layer_changed`: call `sync` first), Damaged
+        (`layer_damaged`)."""
+        return await self.backend.run.export_tool_files()
 
     async def _version(self, tool_id: str, version: int, layer: str | None) -> ToolVersion:
         found = [each for each in await self.history(tool_id) if each.version == version]

@@ -32,6 +32,7 @@ from demiurge.cli.portal import Portal
 from demiurge.cli.progress import engine_is_installed
 from demiurge.cli.secrets import declared_secrets
 from demiurge.cli.settings import settings, with_world
+from demiurge.cli.tool_files import file_problems
 from demiurge.cli.webhooks import delivery_report
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, NotFound
@@ -265,6 +266,19 @@ def _webhooks() -> Iterator[Check]:
         yield Check(f"webhook {one.name}", "warn" if mend else "ok", delivery_report(one), mend)
 
 
+def _tool_files() -> Iterator[Check]:
+    """Checks the files of prompt tools. The check of the world reports a world that can't be opened."""
+    try:
+        with opened() as (world, portal):
+            found = file_problems(world, portal)
+    except DemiurgeError:
+        return
+    for problem in found:
+        yield Check(
+            "files of prompt tools", "warn", problem, "Mend the file, or move it away; then `demiurge tools sync`."
+        )
+
+
 CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _interpreter,
     _disk,
@@ -274,6 +288,7 @@ CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _world,
     _secrets,
     _webhooks,
+    _tool_files,
 )
 
 

@@ -11,6 +11,7 @@ from demiurge.cli import output
 from demiurge.cli.argument import parse_json, read_text, utf8_text
 from demiurge.cli.call import show_call
 from demiurge.cli.command import Command, Group
+from demiurge.cli.tool_files import export, file_problems, sync
 from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.tools.ids import canonical_id
@@ -29,12 +30,17 @@ def command() -> None:
     pass
 
 
+command.add_command(export)
+command.add_command(sync)
+
+
 @command.command(name="ls", cls=Command)
 @click.option("--all", "everything", is_flag=True, help="Include tools that the policy denies.")
 @running_options
 def ls(everything: bool, **running: Any) -> None:
     """List the tools of this world: effect, the policy's decision, source, rough token cost, spec hash."""
-    listed = _tools(RunOptions(**running))
+    with opened(RunOptions(**running)) as (world, portal):
+        listed, problems = tool_views(world.manifest(), world.caller), file_problems(world, portal)
     names = ("id", "effect", "decision", "why", "source", "tokens", "spec_hash")
     found = [{name: tool[name] for name in names} for tool in listed if everything or tool["decision"] != "deny"]
     rows = [
@@ -49,6 +55,8 @@ def ls(everything: bool, **running: Any) -> None:
         for t in found
     ]
     output.result({"tools": found}, *output.table(rows, HEADER))
+    for problem in problems:
+        output.notice(problem)
 
 
 @command.command(name="show", cls=Command)

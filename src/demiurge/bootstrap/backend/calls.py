@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
 
 from pydantic import PlainSerializer, PlainValidator
 
+from demiurge.bootstrap.backend.layer_sync import ExportedTools, LayerStatus
 from demiurge.bootstrap.backend.review_views import CatalogTool, IssueView, ToolProposalView, ToolVersion
 from demiurge.bootstrap.backend.webhooks import AddedWebhook, Webhook, WebhookTest
 from demiurge.bootstrap.backend.world_connections import WorldConnection
@@ -158,6 +159,15 @@ class RunCalls(Protocol):
     async def submit_review(self, schema: str, value: dict[str, Any]) -> None:
         """Sends an event to a proposal or to an issue, and waits for its consequences. Raises the error with which the
         unit refuses it; the unit decides who may do what."""
+
+    @needs("user")
+    async def sync_tool_files(self) -> list[LayerStatus]:
+        """Reads the files of prompt tools; each change in them becomes a proposal, once."""
+        ...
+
+    @needs("user")
+    async def export_tool_files(self) -> ExportedTools:
+        """Writes the live prompt tools of the user and of the project, and their history, to their files."""
         ...
 
     @needs("agent")
@@ -249,6 +259,11 @@ class ReadCalls(Protocol):
     async def info(self) -> dict[str, Any]:
         """`{world_id, manifest, settings, catalog: [spec], tools: [name], notices: [text], missing: [module], origin,
         own_manifest, adopted, lacking}`."""
+        ...
+
+    @needs("user")
+    async def tool_files(self) -> list[LayerStatus]:
+        """The states of the files of prompt tools; the files are read."""
         ...
 
     @needs(*VIEWER)

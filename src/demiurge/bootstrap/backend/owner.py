@@ -14,6 +14,7 @@ from pathlib import Path
 
 from demiurge.bootstrap.backend.appends import Appends
 from demiurge.bootstrap.backend.calls import Frames
+from demiurge.bootstrap.backend.layer_sync import PromptToolFiles
 from demiurge.bootstrap.backend.visibility import Visibility
 from demiurge.bootstrap.backend.webhook_notices import WebhookNotices
 from demiurge.bootstrap.digest_key import WorldDigestKey
@@ -48,6 +49,7 @@ from demiurge.world.effects.binding import WorldParts, shipped_adapters
 from demiurge.world.history.replay import KeptCode
 from demiurge.world.host import Host
 from demiurge.world.record import Stamp
+from demiurge.world.review.registry_unit import REGISTRY
 from demiurge.world.sealing import Sealing
 from demiurge.world.secrets import Secrets
 from demiurge.world.sessions import Sessions, StoredRecords
@@ -164,10 +166,25 @@ class Owner:
             host.notices.append(f"The log of manifests can't be written: {problem}")
         await self.doubts.finish(host)
         if self._performs:
+            await self._read_tool_files(host, caller)
             self._webhook_notices = WebhookNotices(host, self.store, self.clock, self._page_url)
             await self._webhook_notices.start()
         host.go_on_with(self._takes_up or ())
         return host
+
+    def tool_files(self, host: Host) -> PromptToolFiles:
+        """Returns the files of prompt tools of this world and its user."""
+        return PromptToolFiles(host, self.adoption.folder, self.adoption.environment)
+
+    async def _read_tool_files(self, host: Host, caller: Caller) -> None:
+        """Proposes what was changed in the files of prompt tools since the world read them. A problem is a notice: the
+        world goes on without the files."""
+        if not caller.has("user") or REGISTRY not in host.manifest.modules:
+            return
+        try:
+            await self.tool_files(host).read(caller)
+        except DemiurgeError as problem:
+            self.notices.append(f"The files of prompt tools were not read: {problem}")
 
     async def follow_webhooks(self) -> None:
         """Compares the webhooks with the calls that wait, after a webhook was added or has gone on."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from demiurge.bootstrap.backend import review, standing_rules, webhooks
 from demiurge.bootstrap.backend.calls import Frames
+from demiurge.bootstrap.backend.layer_sync import LayerStatus
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.review_views import CatalogTool, IssueView, ToolProposalView, ToolVersion
 from demiurge.bootstrap.backend.waiting_calls import waiting_calls
@@ -103,6 +104,9 @@ class Reading:
     async def connections(self) -> list[WorldConnection]:
         owner = self._owner
         return listed(owner.reader(), owner.store, owner.clock.now_ns())
+
+    async def tool_files(self) -> list[LayerStatus]:
+        return await self._owner.tool_files(self._owner.reader()).look()
 
     async def webhooks(self) -> list[Webhook]:
         return webhooks.listed(self._owner.reader(), self._owner.store)

@@ -67,7 +67,7 @@ async def submit(host: Host, schema: str, value: Mapping[str, Any], caller: Call
         raise InvalidValue(f"{schema} is not taken here.", code="unknown_event")
     accepted = await host.submit(schema, dict(value), caller=caller)
     unit = Unit.parse(accepted.unit)
-    for settling in (unit, *((_REGISTRY, unit) if schema == PROPOSAL_DECIDE else ())):
+    for settling in _touched(unit, schema):
         await host.settle(settling)
     for record in host.records(unit, accepted.seq):
         if record.unit_seq > accepted.seq and record.is_ingress:
@@ -77,6 +77,14 @@ async def submit(host: Host, schema: str, value: Mapping[str, Any], caller: Call
             raise _ERRORS.get(refused["code"], InvalidValue)(refused["message"], code=refused["code"])
         if record.kind == "step" and "error" in record.body:
             raise InvalidValue(record.body["error"]["message"], code=record.body["error"]["code"])
+
+
+def _touched(unit: Unit, schema: str) -> list[Unit]:
+    """Returns the units that an event changes, in the order in which they take it."""
+    if unit.module != PROPOSAL:
+        return [unit]
+    registry = [_REGISTRY, unit] if schema == PROPOSAL_DECIDE else []
+    return [unit, *registry, *(Unit(ISSUE, name(unit.key)) for name in (review_issue, decide_issue))]
 
 
 def catalog(host: Host, store: Store) -> list[CatalogTool]:

@@ -10,6 +10,7 @@ from demiurge.bootstrap.backend import review, standing_rules, webhooks, world_c
 from demiurge.bootstrap.backend.calls import Frames, Shown
 from demiurge.bootstrap.backend.changed_call import changed_call
 from demiurge.bootstrap.backend.given_answer import given_answer
+from demiurge.bootstrap.backend.layer_sync import ExportedTools, LayerStatus
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.waiting_calls import require_readable
 from demiurge.bootstrap.backend.webhooks import AddedWebhook, WebhookTest
@@ -143,6 +144,16 @@ class Running:
 
     async def submit_review(self, schema: str, value: dict[str, Any]) -> None:
         await review.submit(await self._owner.host(), schema, value, self._caller)
+
+    async def sync_tool_files(self) -> list[LayerStatus]:
+        host, owner = await self._owner.host(), self._owner
+        async with owner.changing:  # each change is proposed once
+            return await owner.tool_files(host).sync(self._caller)
+
+    async def export_tool_files(self) -> ExportedTools:
+        host, owner = await self._owner.host(), self._owner
+        async with owner.changing:
+            return await owner.tool_files(host).export(self._caller)
 
     def put_blob(self, data: bytes, force: bool = False) -> Ref:
         ref, store = ref_of(data), self._owner.store

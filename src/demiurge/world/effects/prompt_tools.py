@@ -57,7 +57,7 @@ async def _check(call: EffectCall, params: Mapping[str, Any]) -> Result:
     reading = await call.services.read_cell(Unit(REGISTRY, REGISTRY_KEY))
     live = [found.tool for found in live_tools(reading.cell, call.get_blob)]
     proposal = read_proposal(canonical_json.parse_object(call.get_blob(Ref(params["body_ref"]))))
-    report = await asyncio.to_thread(run_harness, proposal, live)
+    report = await asyncio.to_thread(run_harness, proposal, live, call.manifest.toolset.keys())
     report_ref = await call.put_blob(canonical_json.encode(report.to_json()))
     return succeeded(digest=proposal.digest, passed=report.passed, report_ref=report_ref, reading=reading.to_node())
 
