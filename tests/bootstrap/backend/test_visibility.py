@@ -172,6 +172,8 @@ def arguments(here: Room, name: str) -> list[tuple[Any, ...]]:
             return [(False,), (True,)]
         case "read.attempts":
             return [(["00" * 32],)]
+        case "read.proposal" | "read.issue":
+            return [("p0123456789",)]
         case "keep.prove":
             return [(position,) for position in range(1, here.store.length() + 1)]
         case _:
