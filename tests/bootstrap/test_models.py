@@ -169,8 +169,9 @@ def test_a_key_in_the_environment_comes_before_one_in_the_vault(tmp_path: Path) 
 
 
 def test_the_local_model_has_no_other_address() -> None:
-    with pytest.raises(UsageError, match="openai-chat"):
-        choose({}, wanted="local", base_url="http://localhost:11434/v1")
+    for name in ("local", "local-json"):
+        with pytest.raises(UsageError, match="openai-chat"):
+            choose({}, wanted=name, base_url="http://localhost:11434/v1")
 
 
 def test_a_given_address_is_for_the_chosen_provider_alone() -> None:
@@ -178,6 +179,7 @@ def test_a_given_address_is_for_the_chosen_provider_alone() -> None:
     assert addresses(environ, "openai-chat", "http://c/v1") == {
         "openai-responses": Address("http://a/v1", True),
         "openai-chat": Address("http://c/v1", False),
+        "openai-chat-json": Address("http://a/v1", True),
         "anthropic": Address("http://b", True),
     }
 

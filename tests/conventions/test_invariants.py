@@ -62,10 +62,12 @@ def test_invariant_06_graphs_are_not_the_runtimes_business() -> None:
     for name, tree in TREES.items():
         roots = {module.partition(".")[0] for module in imported(tree)}
         assert not {root for root in roots if root.startswith(("langchain", "langgraph"))}, name
-    asks = files_with(lambda node: isinstance(node, ast.Attribute) and node.attr == "generate")
+    generates = files_with(lambda node: isinstance(node, ast.Attribute) and node.attr == "generate")
+    assert generates == {"bootstrap/models.py", "models/json_tools.py"}
     loop = "agents/exchange.py"
-    assert asks == {loop, "bootstrap/models.py", "world/effects/llm.py"}
-    for name in asks - {loop}:
+    asks = files_with(_makes("ask_model"))
+    assert asks == {loop, "world/effects/llm.py"}
+    for name in (generates | asks) - {loop}:
         assert "ToolRunner" not in ast.dump(TREES[name])
 
 

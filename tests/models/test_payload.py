@@ -31,7 +31,9 @@ def golden_bodies() -> dict[str, dict[str, Any]]:
         for place, base_url in (("official", row.base_url), ("elsewhere", ELSEWHERE)):
             for model in ("plain-model", "gpt-5-mini"):
                 if base_url is not None:
-                    rich = {"specs": (SPEC,), "tool_choice": "auto", "temperature": "0.5", "max_tokens": 9}
+                    rich: dict[str, Any] = {"temperature": "0.5", "max_tokens": 9}
+                    if not row.json_tool_protocol:
+                        rich |= {"specs": (SPEC,), "tool_choice": "auto"}
                     form = TextFormat("answer", '{"type":"object"}')
                     items = (Message("system", (Text("Be brief."),)), Message("user", (Text("hi"),)))
                     made = body(name, base_url, model=model, items=items, response_format=form, **rich)
@@ -42,6 +44,11 @@ def golden_bodies() -> dict[str, dict[str, Any]]:
 def test_bodies_are_exactly_these() -> None:
     """Key for key and in this order: an extra field is refused by strict hosts, another order breaks prompt caches."""
     assert json.dumps(golden_bodies()) == json.dumps(json.loads(GOLDEN.read_text("utf-8")))
+
+
+def test_tools_of_the_json_tool_protocol_are_no_field_of_a_body() -> None:
+    with pytest.raises(InvalidValue, match="json_tools"):
+        body("openai-chat-json", ELSEWHERE, specs=(SPEC,))
 
 
 def test_nothing_is_stored_at_openai_and_reasoning_comes_back_encrypted() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from demiurge.errors import UsageError
@@ -11,7 +13,7 @@ def test_openai_is_another_name_for_the_responses_api() -> None:
 
 
 def test_an_unknown_provider_is_a_usage_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="anthropic, local, openai, openai-chat, openai-responses"):
+    with pytest.raises(UsageError, match="anthropic, local, local-json, openai, openai-chat, openai-chat-json, "):
         provider("nobody")
 
 
@@ -35,3 +37,10 @@ def test_reasoning_models_are_known_by_name(model: str) -> None:
 )
 def test_others_are_not_taken_for_one(model: str) -> None:
     assert not is_reasoning(model)
+
+
+def test_the_rows_for_the_json_tool_protocol_differ_in_how_tools_are_sent_alone() -> None:
+    for name in ("openai-chat", "local"):
+        row, other = PROVIDERS[name], PROVIDERS[f"{name}-json"]
+        assert not row.json_tool_protocol
+        assert other == replace(row, name=f"{name}-json", json_tool_protocol=True, writes_calls_as_text=False)

@@ -17,6 +17,7 @@ from decimal import Decimal
 from demiurge.agents.conversation import ConversationState, read
 from demiurge.agents.turn import Turn, TurnStatus
 from demiurge.errors import DemiurgeError, UsageError
+from demiurge.models.json_tools import ask_model
 from demiurge.models.port import LanguageModel
 from demiurge.models.prices import cost_of
 from demiurge.models.providers import provider
@@ -175,7 +176,9 @@ class Exchange:
         limit = asyncio.timeout(self._time_left())
         try:
             async with limit:
-                completion = await settings.model.generate(request, on_event=preview.take)
+                completion = await ask_model(
+                    settings.model, request, on_event=preview.take, max_rounds=settings.max_tool_rounds
+                )
         except TimeoutError:
             if not limit.expired():
                 raise

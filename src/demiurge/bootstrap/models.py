@@ -18,9 +18,12 @@ from demiurge.models.request import GenerateRequest
 from demiurge.tools.events import AiEvent, Status
 from demiurge.wire.items import Completion
 
-__all__ = ["LOCAL", "MODEL_KEYS", "Choice", "Models", "addresses", "choose"]
+__all__ = ["LOCAL", "LOCALS", "MODEL_KEYS", "Choice", "Models", "addresses", "choose"]
 
 LOCAL = "local"
+LOCALS = frozenset(name for name, row in PROVIDERS.items() if row.is_free)
+"""The providers that are the local model: with its own form of calls, and with the JSON tool protocol."""
+
 COMPATIBLE = "openai-chat"
 """The provider whose format a server at the user's own address speaks, if no other is named."""
 
@@ -44,7 +47,7 @@ def choose(
     """Returns the provider that is asked for; else the one whose key is set, in the environment before the vault; else
     what is at `base_url`; else the local model. Raises UsageError."""
     row = provider(wanted or _keyed(environment) or (COMPATIBLE if base_url else LOCAL))
-    if base_url and row.name == LOCAL:
+    if base_url and row.name in LOCALS:
         raise UsageError(
             f"The local model has no other address: name a provider for {base_url}, such as {COMPATIBLE}.",
             code="bad_base_url",
@@ -57,7 +60,7 @@ def addresses(environment: Mapping[str, str], chosen: str, base_url: str | None 
     return {
         name: address_of(row, environment, base_url if name == chosen else None)
         for name, row in PROVIDERS.items()
-        if name != LOCAL
+        if name not in LOCALS
     }
 
 
@@ -80,7 +83,7 @@ class Models:
         self, request: GenerateRequest, *, on_event: Callable[[AiEvent], None] | None = None
     ) -> Completion:
         """As `ModelClient.generate`; Unavailable when the local model is not here."""
-        if request.provider == LOCAL:
+        if request.provider in LOCALS:
             await self._start(on_event)
             request = replace(request, base_url=self._engine.base_url, api_key=self._engine.api_key)
         if self._client is None:

@@ -21,7 +21,7 @@ from demiurge.bootstrap import Reply, World
 from demiurge.bootstrap.chat_address import address_of_chat, with_address
 from demiurge.bootstrap.chat_state import ChatStanding, Failed
 from demiurge.bootstrap.erased_message import is_erased_line
-from demiurge.bootstrap.models import LOCAL, choose
+from demiurge.bootstrap.models import LOCALS, choose
 from demiurge.bootstrap.trust.world_profile import WorldProfile, remember
 from demiurge.bootstrap.typed_lines import TypedLines
 from demiurge.cli import output
@@ -82,7 +82,9 @@ class _ChatCommand(Command):
     help="Send this image (PNG, JPEG, GIF, WebP) or sound (WAV, MP3) with the message; may be repeated.",
 )
 @click.option("--model", metavar="M", help="The model, in place of the provider's default.")
-@click.option("--provider", metavar="P", help="openai-responses, openai-chat, anthropic or local.")
+@click.option(
+    "--provider", metavar="P", help="openai-responses, openai-chat, openai-chat-json, anthropic, local or local-json."
+)
 @click.option("--system", metavar="@FILE|TEXT", help="The system prompt.")
 @click.option(
     "--max-tokens",
@@ -130,7 +132,7 @@ def command(
     is_served = settings().url() is not None
     if not is_served:
         chosen = choose(os.environ, wanted=options.provider, model=options.model, base_url=options.base_url)
-        if chosen.provider == LOCAL:
+        if chosen.provider in LOCALS:
             ensure_local_model()
     with opened(options, create=True) as (world, portal):
         if is_served:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from demiurge.bootstrap.models import LOCAL
+from demiurge.bootstrap.models import LOCALS
 from demiurge.cli import output
 from demiurge.cli.command import Command
 from demiurge.cli.settings import settings
@@ -67,7 +67,7 @@ def command(
             link = server.new_login_link()
             output.result({"url": server.url, "login": link}, link)
             output.notice("This link logs one browser in, once. Ctrl-C stops the server.")
-            if world.choice.provider == LOCAL and locate() is None:
+            if world.choice.provider in LOCALS and locate() is None:
                 output.notice(NO_MODEL)
             portal.wait(serving)
         except KeyboardInterrupt:

@@ -52,6 +52,11 @@ def is_guided(row: Provider, request: GenerateRequest) -> bool:
 
 
 def _tools(row: Provider, request: GenerateRequest) -> Mapping[str, Any]:
+    if row.json_tool_protocol and request.specs:
+        raise InvalidValue(
+            f"The provider {row.name} gets tools as text: ask it through `demiurge.models.json_tools.ask_model`.",
+            path="specs",
+        )
     if not row.writes_calls_as_text:
         return row.wire.encode_tools(request.specs, request.tool_choice)
     if request.tool_choice == "none":

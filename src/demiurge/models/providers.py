@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from typing import Any, Protocol
@@ -45,7 +45,8 @@ class Provider:
     provider's own host, `limit_elsewhere` on compatible hosts. `extra` is always sent, `official_extra` only to
     `official_host`, and `reasoning_extra` only there for reasoning models. `key_header` and `key_form` say how the key
     is sent; `headers` are sent too. `takes` lists the types of attachments that may be sent. `writes_calls_as_text`
-    turns on the fallbacks for small models."""
+    turns on the fallbacks for small models. `json_tool_protocol`: the tools go into the prompt as text, and calls come
+    back as text (`models.json_tools`)."""
 
     name: str
     path: str
@@ -67,6 +68,11 @@ class Provider:
     reasoning_extra: Mapping[str, Any] = field(default_factory=dict)
     takes: tuple[type[Image | Audio], ...] = (Image, Audio)
     writes_calls_as_text: bool = False
+    json_tool_protocol: bool = False
+
+    def with_json_tools(self) -> Provider:
+        """Returns the row of the same provider for models without native tool calling."""
+        return replace(self, name=f"{self.name}-json", writes_calls_as_text=False, json_tool_protocol=True)
 
 
 _OPENAI_HOST = "api.openai.com"
@@ -139,7 +145,9 @@ _ROWS = (
 )
 _ALIASES = {"openai": "openai-responses"}
 
-PROVIDERS: Mapping[str, Provider] = {row.name: row for row in _ROWS}
+_JSON_ROWS = tuple(row.with_json_tools() for row in _ROWS if row.name in ("openai-chat", "local"))
+
+PROVIDERS: Mapping[str, Provider] = {row.name: row for row in (*_ROWS, *_JSON_ROWS)}
 
 _FAMILIES = tomllib.loads((files(__package__) / "models.toml").read_text("utf-8"))
 

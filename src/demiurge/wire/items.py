@@ -190,7 +190,8 @@ class Delivery:
 class Completion:
     """One finished answer. `text` and `tool_calls` are views of `items`, which keeps the provider's order; calls that
     the provider ran itself, whose outputs are among the items, are not in `tool_calls`. `raw_finish_reason` is the
-    provider's own word, None if it gave none; the client sets `delivery`."""
+    provider's own word, None if it gave none; the client sets `delivery`. `requests`: how many requests to the model
+    the answer took."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -201,6 +202,7 @@ class Completion:
     model: str | None = None
     raw_finish_reason: str | None = None
     delivery: Delivery | None = None
+    requests: int = 1
 
 
 @dataclass(frozen=True, slots=True)

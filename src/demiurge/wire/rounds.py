@@ -8,15 +8,25 @@ does not stop is stopped, and another gets the chance to say its results.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.values import canonical_json
 from demiurge.values.refs import ref_of
-from demiurge.wire.items import Completion
+from demiurge.wire.items import Completion, Item, Message, ToolOutput
 
-__all__ = ["EMPTY_ANSWER", "MAX_PROPOSED", "call_identity", "empty_answer", "is_empty", "next_choice", "refuse"]
+__all__ = [
+    "EMPTY_ANSWER",
+    "MAX_PROPOSED",
+    "call_identity",
+    "empty_answer",
+    "is_empty",
+    "next_choice",
+    "refuse",
+    "rounds_so_far",
+]
 
 MAX_PROPOSED = 64
 """The most calls of an answer in earlier versions, whose reducers import this name: do not change it. The limit is now
@@ -41,6 +51,18 @@ def empty_answer(finish_reason: str | None, max_tokens: int) -> str:
     if finish_reason == "content_filter":
         return "The provider's content filter withheld the whole answer: say it in other words."
     return "The model gave an empty answer: send the message again, or ask another model."
+
+
+def rounds_so_far(items: Iterable[Item]) -> int:
+    """Returns how many answers the model gave since a person's last message."""
+    rounds, speaking = 0, False
+    for item in items:
+        if isinstance(item, ToolOutput) or (isinstance(item, Message) and item.role != "assistant"):
+            rounds = 0 if isinstance(item, Message) and item.role == "user" else rounds
+            speaking = False
+        elif not speaking:
+            rounds, speaking = rounds + 1, True
+    return rounds
 
 
 def refuse(round_: int, max_tool_rounds: int, *, denied: bool, invalid: bool, repeated: bool) -> ToolErrorCode | None:

@@ -42,22 +42,22 @@ def _used(params: Mapping[str, Any], receipt: Mapping[str, Any], read: ReadBlob)
     if receipt["status"] != "ok":
         return Used(llm_requests=1)
     payload = receipt["payload"]
-    reported, cost = payload["token_usage"], _cost(payload, read)
+    reported, details = payload["token_usage"], _details(payload, read)
     tokens = reported["prompt"] + reported["completion"] or params["max_tokens"]
-    return Used(0, 1, tokens, cost or 0, int(cost is None))
+    cost, requests = details.get("cost_micros"), details.get("requests", 1)
+    cost = cost if type(cost) is int and cost >= 0 else None
+    return Used(0, requests if type(requests) is int else 1, tokens, cost or 0, int(cost is None))
 
 
-def _cost(payload: Mapping[str, Any], read: ReadBlob) -> int | None:
-    """Returns the cost in millionths of a dollar: exact if the adapter reports it, else in whole cents; None if
-    unknown."""
+def _details(payload: Mapping[str, Any], read: ReadBlob) -> Mapping[str, Any]:
+    """Returns what the adapter reports of an answer: the cost in millionths of a dollar (in whole cents if there is no
+    report), and the number of requests if there was more than one."""
     if payload.get("usage_ref") is None:
-        cents: int = payload["cost_cents"]
-        return cents * MICROS_PER_CENT
+        return {"cost_micros": payload["cost_cents"] * MICROS_PER_CENT}
     try:
-        cost = canonical_json.parse_object(read(payload["usage_ref"])).get("cost_micros")
+        return canonical_json.parse_object(read(payload["usage_ref"]))
     except InvalidValue:
-        return None
-    return cost if type(cost) is int and cost >= 0 else None
+        return {}
 
 
 _MEDIA = record(mime=TEXT, bytes_ref=HASH)

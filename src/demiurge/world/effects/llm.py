@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.models.address import GENERAL_KEY, Address
+from demiurge.models.json_tools import OtherNames, ask_model, uses_protocol
 from demiurge.models.port import LanguageModel
 from demiurge.models.prices import cost_of
 from demiurge.models.providers import PROVIDERS, Provider, provider
@@ -99,7 +102,13 @@ class LlmGenerate:
             return failed(error.code, error.message)
         asked_ns = self._clock.now_ns()
         try:
-            answer = await self._model.generate(request, on_event=call.progress)
+            answer = await ask_model(
+                self._model,
+                request,
+                on_event=call.progress,
+                max_rounds=call.manifest.settings.get("max_tool_rounds"),
+                names=_other_names() if uses_protocol(request.provider) else OtherNames(),
+            )
             completion = sound_calls(answer, call.intent.id)  # the same at every retry
         except DemiurgeError as error:
             keyless = error.code == "authentication" and request.api_key is None
@@ -142,6 +151,14 @@ class LlmGenerate:
         if address.is_vendors:
             return self._secrets.inject(call, named, may=_places_for(row))
         return self._secrets.inject_if_set(call, named, may=f"env:{GENERAL_KEY}".__eq__)
+
+
+@cache
+def _other_names() -> OtherNames:
+    """Returns the other names of the core tools. They are imported when a model first needs them, which takes a fifth
+    of a second."""
+    spellings = import_module("demiurge.registry.pack.spellings")
+    return OtherNames(spellings.pack_tool_id, spellings.argument_spellings())
 
 
 def _items(message: bytes | None, get: Callable[[Ref], bytes]) -> list[Item] | None:
@@ -306,6 +323,7 @@ async def _account(request: GenerateRequest, completion: Completion, asked_ns: i
         "response_id": completion.response_id,
         "request_id": delivery.request_id,
         "call_id": delivery.call_id,
+        **({"requests": completion.requests} if completion.requests > 1 else {}),
     }
 
 
