@@ -413,7 +413,7 @@ POINTS = (
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_while_a_snapshot_is_taken_leaves_a_world_that_loads(point: str, tmp_path: Path) -> None:
     took = 0
-    for fault in (f"{point}=kill@3", f"{point}=kill@6", ""):
+    for fault in (f"{point}=kill@4", f"{point}=kill@6", ""):
         child = subprocess.run(
             [sys.executable, "-m", "tests.world.snapshot_child", str(tmp_path / "w"), "8"],
             cwd=WORLD,

@@ -56,6 +56,6 @@ PROMPT_TOOLS: Final = EffectFamily(
     capability=Capability(
         PromptTools,
         "demiurge.world.effects.prompt_tools:WorldPromptTools",
-        "`get` an approved prompt tool, `propose` a change of one",
+        "`tools` that are approved, and to `propose` a change of one",
     ),
 )
