@@ -37,7 +37,7 @@ async def test_the_catalog_lists_denied_tools_with_the_reason_when_it_is_asked_f
     user = await served.client()
     offered = (await user.get("/api/tools")).json()
     everything = (await user.get("/api/tools", params={"all": "true"})).json()
-    assert {tool["id"] for tool in offered["tools"]} == set(POLICY.allowed_tools)
+    assert {tool["id"] for tool in offered["tools"] if tool["kind"] == "callable"} == set(POLICY.allowed_tools)
     assert everything["tools_ref"] == offered["tools_ref"]
     tools = {tool["id"]: tool for tool in everything["tools"]}
     assert tools["workspace__list"]["decision"] == "deny"
@@ -50,7 +50,8 @@ async def test_the_catalog_counts_the_calls_of_each_tool(served: Served) -> None
     await ask_for_order(served)
     viewer = await served.client("viewer")
     catalog = (await viewer.get("/api/tools", params={"all": True, "uses": True})).json()
-    counted = {tool["id"]: (tool["calls"], tool["last_called_ns"] is not None) for tool in catalog["tools"]}
+    callables = [tool for tool in catalog["tools"] if tool["kind"] == "callable"]
+    counted = {tool["id"]: (tool["calls"], tool["last_called_ns"] is not None) for tool in callables}
     assert counted["order_part"] == (1, True)
     assert counted["workspace__write"] == (0, False)
     assert catalog["counted_records"] == (await viewer.get("/api/journal/head")).json()["length"]

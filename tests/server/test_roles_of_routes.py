@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from tests.bootstrap.backend.test_operations import ARGUMENTS
+from tests.registry.proposals import proposal_of
 from tests.server.conftest import Served
 from tests.server.test_journal_stream import events
 
@@ -28,18 +29,33 @@ WRITES = frozenset({"agent", "user"})
 ASKED = frozenset({"agent", "approver", "user"})
 DECIDES = frozenset({"approver", "user"})
 CREATED = {"$tag": "ChatCreated", "$value": {"chat_id": "c9", "title": "T", "created_at_ms": 1}}
+PROPOSES = frozenset({"agent", "chief", "user"})
+JUDGES = frozenset({"chief", "user"})
+READS_ISSUES = ALL - {"viewer"}
+USER, APPROVER = frozenset({"user"}), frozenset({"approver"})
+PROPOSAL = proposal_of()
+PROPOSAL["testCases"] = [*PROPOSAL["testCases"], {"id": "by_eye", "should": "pass", "check": "Look at it."}]
+READ = {"digest": "{digest}"}
+WHY = {"reason": "A test."}
+ANSWERS = {"sensible": "Yes.", "overlaps": "No.", "violates": "No.", "changes": "None."}
 SAID = {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}], "chatId": "c5"}
 
 
 class Row(NamedTuple):
     """What a path answers: `status` to the roles that `may`, `refused` to the others. `query` and `body` (JSON, or
-    bytes) are what is asked with."""
+    bytes) are what is asked with; `{digest}` in a body stands for the digest of the proposal. The roles in `hidden` are
+    answered 404, as for any blob that they may not read."""
 
     may: frozenset[str]
     status: int = 200
     query: str = ""
     body: Any = None
     refused: int = 403
+    hidden: frozenset[str] = frozenset()
+
+    def answer(self, role: str) -> int:
+        """The status for a role."""
+        return self.status if role in self.may else 404 if role in self.hidden else self.refused
 
 
 ROWS = {
@@ -70,6 +86,13 @@ ROWS = {
     "GET /api/cost": Row(RECORDS),
     "GET /api/doubts": Row(ASKED),
     "POST /api/doubts/{doubt_id}": Row(DECIDES, 404, body={"outcome": "done", "reason": "seen"}),
+    "GET /api/issues": Row(READS_ISSUES),
+    "POST /api/issues": Row(WRITES, 201, body={"title": "Two endings"}),
+    "GET /api/issues/{issue_id}": Row(READS_ISSUES),
+    "POST /api/issues/{issue_id}/comments": Row(READS_ISSUES, 201, body={"body": "Seen."}),
+    "POST /api/issues/{issue_id}/actions": Row(USER, body={"action": "reject", **WHY}),
+    "POST /api/issues/{issue_id}/close": Row(JUDGES, 409),
+    "POST /api/issues/{issue_id}/reopen": Row(JUDGES, 409),
     "GET /api/journal": Row(ALL),
     "GET /api/journal/rows": Row(ALL),
     "GET /api/journal/search": Row(ALL, query=f"?text={CANARY}"),
@@ -81,6 +104,34 @@ ROWS = {
     "GET /api/defs": Row(ALL),
     "GET /api/defs/{name}": Row(ALL),
     "GET /api/policy/explain": Row(ALL, query="?tool=order_part"),
+    "GET /api/prompt-tools": Row(ALL),
+    "GET /api/prompt-tools/{tool_id}": Row(ALL),
+    "GET /api/prompt-tools/{tool_id}/history": Row(READS_ISSUES),
+    "GET /api/prompt-tools/{tool_id}/versions/{version}": Row(RECORDS, hidden=APPROVER),
+    "GET /api/prompt-tools/{tool_id}/diff": Row(RECORDS, query="?old=1&new=1", hidden=APPROVER),
+    "POST /api/prompt-tools/{tool_id}/rollback": Row(
+        WRITES, 201, body={"version": 1, "rationale": "The first text was better."}, hidden=APPROVER
+    ),
+    "GET /api/prompt-tool-files": Row(USER),
+    "POST /api/prompt-tool-files/sync": Row(USER),
+    "POST /api/prompt-tool-files/export": Row(USER),
+    "GET /api/proposals": Row(READS_ISSUES),
+    "POST /api/proposals": Row(WRITES, 201, body=PROPOSAL),
+    "GET /api/proposals/{proposal_id}": Row(READS_ISSUES),
+    "GET /api/proposals/{proposal_id}/diff": Row(READS_ISSUES),
+    "POST /api/proposals/{proposal_id}/checks": Row(PROPOSES),
+    "POST /api/proposals/{proposal_id}/verdicts": Row(
+        JUDGES, body={**READ, "case": "by_eye", "passed": True, "note": "Seen."}
+    ),
+    "POST /api/proposals/{proposal_id}/review": Row(
+        frozenset({"chief"}), body={**READ, "recommend": "approve", **ANSWERS}
+    ),
+    "POST /api/proposals/{proposal_id}/skip-review": Row(USER, body={**READ, **WHY}),
+    "POST /api/proposals/{proposal_id}/needs-changes": Row(JUDGES, body={**READ, **WHY}),
+    "PUT /api/proposals/{proposal_id}": Row(USER, body=PROPOSAL),
+    "POST /api/proposals/{proposal_id}/approve": Row(USER, 409, body=READ),
+    "POST /api/proposals/{proposal_id}/reject": Row(USER, body={**READ, **WHY}),
+    "POST /api/proposals/{proposal_id}/withdraw": Row(USER, 409, body=READ),
     "GET /api/state/{module}/cells": Row(ALL),
     "GET /api/state/{module}": Row(ALL, query="?key=c1"),
     "GET /api/tools": Row(ALL),
@@ -107,8 +158,9 @@ OPEN = {
 
 
 async def fill(served: Served) -> dict[str, str]:
-    """A chat with a call that ran, one with a call that was rejected, one with a call that waits, a file. Returns what
-    stands for the parts of paths."""
+    """A chat with a call that ran, one with a call that was rejected, one with a call that waits, a file, an approved
+    prompt tool, a proposal that waits for its review, and one that waits for the user. Returns what stands for the
+    parts of paths and bodies."""
     user, provider = await served.client(), served.provider
     await user.put("/api/workspace/main/file?path=a.txt", content=CANARY.encode())
     for chat, decision in (("c1", "approve"), ("c3", "reject"), ("c2", None)):
@@ -121,7 +173,25 @@ async def fill(served: Served) -> dict[str, str]:
             await served.world.settle()
     unit, ref = "demiurge/Demiurge@1/c1", (await user.get("/api/tools")).json()["tools_ref"]
     places = {"chat_id": "c1", "approval_id": asked["id"], "unit": unit, "seq": "0", "module": "demiurge/Demiurge@1"}
-    return {**places, "name": "main", "tool_id": "order_part", "ref": ref, "doubt_id": "00", "rule_id": "none"}
+    places |= {"name": "main", "tool_id": "order_part", "ref": ref, "doubt_id": "00", "rule_id": "none"}
+    return {**places, **await fill_proposals(user)}
+
+
+async def fill_proposals(user: httpx.AsyncClient) -> dict[str, str]:
+    made = [
+        (await user.post("/api/proposals", json=given)).json()
+        for given in (proposal_of(id="scene_timer", target="project"), proposal_of(id="scene_namer"), PROPOSAL)
+    ]
+    for one in made[:2]:
+        await user.post(f"/api/proposals/{one['id']}/skip-review", json={"digest": one["digest"], **WHY})
+    await user.post(f"/api/proposals/{made[0]['id']}/approve", json={"digest": made[0]["digest"]})
+    waiting = made[2]
+    return {
+        "proposal_id": waiting["id"],
+        "digest": waiting["digest"],
+        "issue_id": made[1]["decision_issue"],
+        "prompt_tool_id": "scene_timer",
+    }
 
 
 def routes_of(routes: Iterable[Any]) -> Iterator[str]:
@@ -140,10 +210,16 @@ async def ask(served: Served, role: str, operation: str, places: dict[str, str])
     method, path = operation.split(" ", 1)
     place = {**places, "name": "read.info"} if path.startswith("/api/calls") else places
     place = {**place, "name": "demiurge/ChatState@1"} if path.startswith("/api/defs") else place
+    place = {**place, "tool_id": places["prompt_tool_id"]} if path.startswith("/api/prompt-tools") else place
     url = re.sub(r"\{(\w+)\}", lambda part: place.get(part[1], "1"), path) + row.query
     if path == "/api/journal/stream":
         return await read_stream(client, url)
-    given = {"content": row.body} if isinstance(row.body, bytes) else {"json": row.body} if row.body is not None else {}
+    body = (
+        row.body | ({"digest": places["digest"]} if "digest" in row.body else {})
+        if isinstance(row.body, dict)
+        else row.body
+    )
+    given = {"content": body} if isinstance(body, bytes) else {"json": body} if body is not None else {}
     answer = await client.request(method, url, **given)
     return answer.status_code, answer.text + str(answer.headers)
 
@@ -167,7 +243,7 @@ def test_every_path_has_a_row(served: Served) -> None:
 async def test_a_role_may_do_what_its_rows_say_and_no_more(served: Served, role: str) -> None:
     places = await fill(served)
     answered = {operation: (await ask(served, role, operation, places))[0] for operation in ROWS}
-    assert answered == {name: row.status if role in row.may else row.refused for name, row in ROWS.items()}
+    assert answered == {name: row.answer(role) for name, row in ROWS.items()}
 
 
 async def test_nobody_is_answered_without_a_token(served: Served) -> None:

@@ -106,8 +106,14 @@ export const journalSearch = (query: RowQuery) => get<FoundRows>("/api/journal/s
 export const journalHead = (prefix = "", limit = 1) => get<JournalHead>("/api/journal/head", { prefix, limit });
 export const traceGet = (query: TraceQuery) => get<{ trees: TraceTree[]; now_ns: number }>("/api/trace", { ...query });
 export const costGet = (days: number) => get<CostReport>("/api/cost", { days });
-export const toolsAll = () =>
-  get<{ tools: ToolView[]; counted_records: number | null }>("/api/tools", { all: true, uses: true });
+/** Keeps the tools that can be called: the catalog lists prompt tools too. */
+const callable = <T extends { tools: ToolView[] }>(catalog: T): T => ({
+  ...catalog,
+  tools: catalog.tools.filter((tool) => tool.kind !== "prompt"),
+});
+
+export const toolsAll = async () =>
+  callable(await get<{ tools: ToolView[]; counted_records: number | null }>("/api/tools", { all: true, uses: true }));
 export const effectExplain = (effect: string) => get<EffectDecisions>("/api/policy/explain", { effect });
 export const workspacesGet = () => get<{ workspaces: { workspace: string; version: number }[] }>("/api/workspace");
 export const workspaceVersions = (name: string) =>
@@ -117,7 +123,8 @@ export const workspaceTree = (name: string, version: number, path = "") =>
 export const workspaceDiff = (name: string, old: number, version: number) =>
   get<{ changes: WorkspaceChange[] }>(`/api/workspace/${part(name)}/diff`, { old, new: version });
 
-export const toolsGet = () => get<{ tools: ToolView[]; tools_ref: string | null }>("/api/tools");
+export const toolsGet = async () =>
+  callable(await get<{ tools: ToolView[]; tools_ref: string | null }>("/api/tools"));
 export const toolGet = (id: string) => get<ToolView>(`/api/tools/${part(id)}`);
 export const infoGet = () => get<Record<string, any>>("/api/info");
 export const manifestGet = () => get<Record<string, any>>("/api/manifest");

@@ -149,6 +149,7 @@ export interface JournalRecord {
 }
 
 export interface ToolView {
+  kind?: "callable" | "prompt";
   id: string;
   description: string;
   effect: string;

@@ -38,10 +38,14 @@ _STATUSES: Final = {
 }
 _CODES: Final = {
     "role_missing": 403,
+    "core_tool_locked": 403,
     "path_not_allowed": 403,
     "not_found": 404,
     "exists": 409,
     "not_empty": 409,
+    "not_allowed": 409,
+    "no_action": 409,
+    "layer_damaged": 409,
     "too_large": 413,
     "bad_path": 422,
 }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from demiurge.bootstrap.backend.review_views import CatalogTool
 from demiurge.bootstrap.tool_uses import count_uses
 from demiurge.bootstrap.tool_view import tool_views
 from demiurge.errors import NotFound
@@ -29,6 +30,7 @@ class ToolView(BaseModel):
     """A tool of the world. `decision` is what the tool policy says of a call by this caller, and `why` the reason;
     `tokens` is about what the tool costs in each request to a model."""
 
+    kind: Literal["callable"] = "callable"
     id: str
     description: str
     effect: str
@@ -42,10 +44,25 @@ class ToolView(BaseModel):
     last_called_ns: int | None = None
 
 
-class Catalog(BaseModel):
-    """The tools that a model may see, and the address of the toolset of these tools, which a message can name."""
+class PromptToolRow(BaseModel):
+    """A prompt tool: instruction text, which adds nothing that can be called. `locked`: it is a core tool. `version`:
+    the number of its approval, None for a core tool."""
 
-    tools: list[ToolView]
+    kind: Literal["prompt"] = "prompt"
+    id: str
+    name: str
+    layer: Literal["global", "user", "project"]
+    locked: bool
+    version: int | None
+    digest: str
+    decision: Literal["allow"] = "allow"
+
+
+class Catalog(BaseModel):
+    """The tools that a model may see, the prompt tools, and the address of the toolset of the callable tools, which a
+    message can name."""
+
+    tools: list[Annotated[ToolView | PromptToolRow, Field(discriminator="kind")]]
     tools_ref: str | None = Field(description="None for a caller that may not send messages.")
     counted_records: int | None = Field(
         None, description="With `uses`: the newest records, in which calls were counted."
@@ -60,7 +77,7 @@ async def catalog(
     uses: Annotated[bool, Query(description="Count the calls of each tool among the newest records.")] = False,
 ) -> Catalog:
     """Lists the tools that a model may see: all of them, or those that are named. With `all` every tool of the world is
-    listed, and `tools_ref` is still of those that a model may see."""
+    listed, and `tools_ref` is still of those that a model may see. The prompt tools follow, unless tools are named."""
     offered = {spec["name"] for spec in (await world.info())["catalog"]}
     names = [checked_id(name) for name in chosen] if chosen else sorted(offered)
     for name in names:
@@ -70,13 +87,15 @@ async def catalog(
     may_send = world.caller.has("agent")
     ref = await world.tools_ref(*names) if may_send and names else None
     listed = sorted(views) if everything and not chosen else names
+    prompts = [] if chosen else [_row(tool) for tool in await world.prompt_tools.catalog()]
     if not uses:
-        return Catalog(tools=[ToolView(**views[name]) for name in listed], tools_ref=ref, counted_records=None)
+        callables = [ToolView(**views[name]) for name in listed]
+        return Catalog(tools=[*callables, *prompts], tools_ref=ref, counted_records=None)
     async with aclosing(world.backend.read.appends()) as appends:
         length = (await anext(appends))["length"]
     found = await asyncio.to_thread(count_uses, world.backend, length)
-    tools = [ToolView(**views[name], **found.calls.get(name, {"calls": 0})) for name in listed]
-    return Catalog(tools=tools, tools_ref=ref, counted_records=found.looked_at)
+    callables = [ToolView(**views[name], **found.calls.get(name, {"calls": 0})) for name in listed]
+    return Catalog(tools=[*callables, *prompts], tools_ref=ref, counted_records=found.looked_at)
 
 
 @router.get("/{tool_id}", responses=responses(401, 403, 404, 422, 503))
@@ -87,3 +106,9 @@ async def one(world: CurrentWorld, tool_id: str) -> ToolView:
         if view["id"] == name:
             return ToolView(**view)
     raise NotFound(f"There is no tool {name} here.", code="no_tool")
+
+
+def _row(tool: CatalogTool) -> PromptToolRow:
+    return PromptToolRow(
+        **{name: getattr(tool, name) for name in ("id", "name", "layer", "locked", "version", "digest")}
+    )
