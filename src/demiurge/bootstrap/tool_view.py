@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from demiurge.bootstrap.backend.review_views import CatalogTool
+from demiurge.bootstrap.manifest import default_policy
 from demiurge.bootstrap.policy_view import decision_on
+from demiurge.registry.pack.load import core_tools
+from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 
-__all__ = ["tool_views"]
+__all__ = ["prompt_rows", "shipped_rows", "tool_rows", "tool_views"]
 
 BYTES_PER_TOKEN: Final = 4
 """A rough mean for English and JSON; every model counts differently."""
@@ -27,6 +31,32 @@ def tool_views(node: Mapping[str, Any], caller: Caller) -> list[dict[str, Any]]:
     policy = ToolPolicy.from_json(node["tool_policy"])
     specs = sorted(map(ToolSpec.from_json, node["toolset"]), key=lambda spec: spec.name)
     return [_view(policy, spec, caller) for spec in specs]
+
+
+def tool_rows(node: Mapping[str, Any], caller: Caller, *, with_denied: bool = False) -> list[dict[str, Any]]:
+    """Returns the callable tools of a list, those with the decision `deny` only if asked for."""
+    names = ("id", "effect", "decision", "why", "source", "tokens", "spec_hash")
+    found = [{"kind": "callable", **{name: tool[name] for name in names}} for tool in tool_views(node, caller)]
+    return [row for row in found if with_denied or row["decision"] != "deny"]
+
+
+def prompt_rows(catalog: Sequence[CatalogTool]) -> list[dict[str, Any]]:
+    """Returns the prompt tools of a list. `locked`: it is a core tool, which nobody can change."""
+    names = ("id", "name", "layer", "locked", "version", "digest")
+    return [
+        {"kind": "prompt", **{name: getattr(tool, name) for name in names}, "decision": "allow"} for tool in catalog
+    ]
+
+
+def shipped_rows(caller: Caller) -> list[dict[str, Any]]:
+    """Returns the tools that a new world has: the shipped callable tools, and the core prompt tools."""
+    specs = [tool.spec for tool in CORE_TOOLS]
+    node = {"tool_policy": default_policy(specs).to_json(), "toolset": [spec.to_json() for spec in specs]}
+    shipped = {"layer": "global", "locked": True, "version": None}
+    return tool_rows(node, caller) + [
+        {"kind": "prompt", "id": tool.id, "name": tool.name, **shipped, "digest": tool.digest, "decision": "allow"}
+        for tool in core_tools()
+    ]
 
 
 def _view(policy: ToolPolicy, spec: ToolSpec, caller: Caller) -> dict[str, Any]:

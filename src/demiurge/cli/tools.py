@@ -1,20 +1,28 @@
-"""`demiurge tools`: the tools that a model may see, with their rules; and a call of a tool without a model."""
+"""`demiurge tools`: the tools that a model may see, with their rules; prompt tools and their proposals; and a call of a
+tool without a model."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, cast
 
 import click
 
-from demiurge.bootstrap.tool_view import tool_views
+from demiurge.bootstrap import World
+from demiurge.bootstrap.tool_view import prompt_rows, shipped_rows, tool_rows, tool_views
 from demiurge.cli import output
 from demiurge.cli.argument import parse_json, read_text, utf8_text
 from demiurge.cli.call import show_call
 from demiurge.cli.command import Command, Group
+from demiurge.cli.portal import Portal
+from demiurge.cli.proposal_lines import one_line
+from demiurge.cli.proposals import PROPOSAL_COMMANDS
 from demiurge.cli.tool_files import export, file_problems, sync
+from demiurge.cli.tool_versions import VERSION_COMMANDS
 from demiurge.cli.world import RunOptions, opened, running_options
-from demiurge.errors import InvalidValue, NotFound
+from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.ids import canonical_id
+from demiurge.values.caller import USER
 from demiurge.wire.items import NamedTool, ToolChoice
 from demiurge.world.toolset import read_toolset
 
@@ -23,6 +31,10 @@ __all__ = ["command"]
 _WORDS = ("auto", "none", "required")
 
 HEADER = ("ID", "EFFECT", "DECISION", "SOURCE", "TOKENS", "SPEC")
+PROMPT_HEADER = ("PROMPT TOOL", "NAME", "LAYER", "VERSION", "DIGEST")
+
+SHOWN_DIGITS = 12
+"""The number of digits of a hash in a list."""
 
 
 @click.group(cls=Group, name="tools")
@@ -30,46 +42,82 @@ def command() -> None:
     pass
 
 
-command.add_command(export)
-command.add_command(sync)
+for _verb in (*PROPOSAL_COMMANDS, *VERSION_COMMANDS, export, sync):
+    command.add_command(_verb)
 
 
 @command.command(name="ls", cls=Command)
 @click.option("--all", "everything", is_flag=True, help="Include tools that the policy denies.")
 @running_options
 def ls(everything: bool, **running: Any) -> None:
-    """List the tools of this world: effect, the policy's decision, source, rough token cost, spec hash."""
-    with opened(RunOptions(**running)) as (world, portal):
-        listed, problems = tool_views(world.manifest(), world.caller), file_problems(world, portal)
-    names = ("id", "effect", "decision", "why", "source", "tokens", "spec_hash")
-    found = [{name: tool[name] for name in names} for tool in listed if everything or tool["decision"] != "deny"]
-    rows = [
-        (
-            t["id"],
-            t["effect"],
-            t["decision"],
-            t["source"],
-            f"~{t['tokens']}",
-            t["spec_hash"].removeprefix("sha256:")[:12],
-        )
-        for t in found
-    ]
-    output.result({"tools": found}, *output.table(rows, HEADER))
+    """List the tools of this world: the callable ones with effect, the policy's decision, source, rough token cost and
+    spec hash, then the prompt tools. Locked (core) prompt tools can't be changed.
+
+    Where there is no world yet, these are the tools that a new one has.
+    """
+    options = RunOptions(**running)
+    try:
+        with opened(options) as (world, portal):
+            found = tool_rows(world.manifest(), world.caller, with_denied=everything)
+            prompts, problems = _prompt_rows(world, portal)
+            problems += file_problems(world, portal)
+    except NotFound as error:
+        if error.code != "no_world" or options != RunOptions():
+            raise
+        found, problems = shipped_rows(USER), [error.message + " A new one has these tools."]
+        found, prompts = [[row for row in found if row["kind"] == kind] for kind in ("callable", "prompt")]
+    output.result({"tools": [*found, *prompts]}, *_table(found), "", *_prompt_table(prompts))
     for problem in problems:
         output.notice(problem)
 
 
+def _prompt_rows(world: World, portal: Portal) -> tuple[list[dict[str, Any]], list[str]]:
+    """Returns the prompt tools of a world, and why they can't be read. An owner of an earlier version has none."""
+    try:
+        return prompt_rows(portal.run(world.prompt_tools.catalog())), []
+    except DemiurgeError as error:
+        return [], [] if error.code == "unknown_op" else [f"The prompt tools can't be read: {error.message}"]
+
+
+def _table(found: list[dict[str, Any]]) -> list[str]:
+    rows = [
+        (
+            *(t["id"], t["effect"], t["decision"], t["source"], f"~{t['tokens']}"),
+            t["spec_hash"].removeprefix("sha256:")[:SHOWN_DIGITS],
+        )
+        for t in found
+    ]
+    return output.table(rows, HEADER)
+
+
+def _prompt_table(prompts: list[dict[str, Any]]) -> list[str]:
+    rows = [
+        (
+            *(t["id"], one_line(t["name"]), "Locked (core)" if t["locked"] else t["layer"]),
+            *(str(t["version"] or "-"), t["digest"].removeprefix("sha256:")[:SHOWN_DIGITS]),
+        )
+        for t in prompts
+    ]
+    return output.table(rows, PROMPT_HEADER)
+
+
 @command.command(name="show", cls=Command)
-@click.argument("tool_id", metavar="ID")
+@click.argument("tool_id", metavar="ID", callback=utf8_text)
 @running_options
 def show(tool_id: str, **running: Any) -> None:
-    """Print one tool as JSON, with the schema that a model is given."""
+    """Print one tool as JSON: a callable tool with the schema that a model is given, or a prompt tool with its text."""
     wanted_id = canonical_id(tool_id)
-    for tool in _tools(RunOptions(**running)):
-        if tool["id"] == wanted_id:
-            output.document(tool)
+    with opened(RunOptions(**running)) as (world, portal):
+        found = next((tool for tool in tool_views(world.manifest(), world.caller) if tool["id"] == wanted_id), None)
+        if found is not None:
+            output.document({"kind": "callable", **found})
             return
-    raise NotFound(f"There is no tool {tool_id} here; `demiurge tools ls --all` lists them.", code="no_tool")
+        try:
+            prompt_tool = portal.run(world.prompt_tools.show(tool_id))
+        except NotFound:
+            hint = "`demiurge tools ls --all` lists them."
+            raise NotFound(f"There is no tool {tool_id} here; {hint}", code="no_tool") from None
+        output.document({"kind": "prompt", **asdict(prompt_tool)})
 
 
 @command.command(name="ref", cls=Command)
@@ -113,8 +161,3 @@ def call(tool_id: str, arguments: str, call_id: str | None, connection: str | No
     with opened(options, create=True) as (world, portal):
         made = portal.run(world.call(tool_id, text, call_id, connection_id=connection))
         show_call(made, portal.run(world.approvals()), options)
-
-
-def _tools(running: RunOptions) -> list[dict[str, Any]]:
-    with opened(running) as (world, _):
-        return tool_views(world.manifest(), world.caller)

@@ -1,0 +1,284 @@
+"""`demiurge tools propose`, `proposals`, `review`, `test` and the decisions: a change of a prompt tool, from its author
+to the user who approves it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any, Final
+
+import click
+
+from demiurge.bootstrap.backend.review_views import ToolProposalView
+from demiurge.cli import output
+from demiurge.cli.argument import parse_json, read_bytes, utf8_text
+from demiurge.cli.command import Command
+from demiurge.cli.failure import OutcomeError
+from demiurge.cli.proposal_lines import check_lines, one_line, proposal_lines, when
+from demiurge.cli.settings import settings
+from demiurge.cli.world import Opened, opened
+from demiurge.errors import InvalidValue
+from demiurge.registry.core_ids import require_unlocked
+from demiurge.registry.tool_diff import to_json
+
+__all__ = ["PROPOSAL_COMMANDS", "agreed_digest", "require_taken_over"]
+
+STATES: Final = (
+    *("chief_review", "user_decision", "returned", "approving"),
+    *("approved", "rejected", "withdrawn", "stale"),
+)
+
+_ANSWERS: Final = ("sensible", "overlaps", "violates", "changes")
+_ID_FIELDS: Final = ("id", "targetId", "toolId", "tool", "prompts")
+"""The fields of a document that may name the tool that it is about."""
+
+
+def _text(name: str, about: str, *, required: bool = False) -> Callable[..., Any]:
+    return click.option(f"--{name}", metavar="T", callback=utf8_text, required=required, help=about)
+
+
+_proposal_id = click.argument("proposal_id", metavar="PID", callback=utf8_text)
+_digest = click.option("--digest", metavar="D", callback=utf8_text, help="The digest of the revision that you read.")
+
+
+@click.command(name="propose", cls=Command)
+@click.argument("proposal", metavar="PROPOSAL")
+@click.option("--revise", metavar="PID", callback=utf8_text, help="The proposal that this is a revision of.")
+def propose(proposal: str, revise: str | None) -> None:
+    """Propose a prompt tool, or the change of one: PROPOSAL is JSON, @file or @-.
+
+    It is checked at once; then the Chief of Staff reviews it, and the user decides. Nothing is live before. A world is
+    made where there is none.
+    """
+    data, where = read_bytes(proposal), proposal if proposal.startswith("@") else "PROPOSAL"
+    for text in _spellings(data):
+        require_unlocked(text)
+    given = parse_json(data, where)
+    if not isinstance(given, dict):
+        raise InvalidValue(f"{where}: a proposal is a JSON object.", code="invalid_proposal")
+    with opened(create=True) as (world, portal):
+        made = portal.run(world.prompt_tools.propose(given, revise))
+    lines = [f"{made.id} proposes {made.kind} {made.tool}, revision {made.revision}: {made.state}.", made.digest]
+    output.result(asdict(made), *lines)
+    if made.checks is not None and not made.checks["passed"]:
+        output.notice(f"The checks did not pass: `demiurge tools review {made.id}` says why.")
+
+
+@click.command(name="proposals", cls=Command)
+@click.option("--state", type=click.Choice(STATES), help="Only proposals in this state.")
+@click.option("--tool", metavar="ID", callback=utf8_text, help="Only proposals for this prompt tool.")
+def proposals(state: str | None, tool: str | None) -> None:
+    """List the proposals, newest first."""
+    with opened() as (world, portal):
+        found = portal.run(world.prompt_tools.proposals(state, tool))
+    rows = [
+        (
+            *(view.id, f"{view.state}{' (stale)' if view.is_stale else ''}", view.kind, view.tool, view.target),
+            *(str(view.revision), one_line(view.submitted_by), when(view.submitted_at_ms)),
+        )
+        for view in found
+    ]
+    header = ("PROPOSAL", "STATE", "KIND", "TOOL", "LAYER", "REVISION", "BY", "AT")
+    lines = output.table(rows, header) if rows else ["There is no such proposal."]
+    output.result({"proposals": [asdict(view) for view in found]}, *lines)
+
+
+@click.command(name="review", cls=Command)
+@_proposal_id
+@click.option("--recommend", type=click.Choice(("approve", "modify", "reject")), help="Record the Chief's review.")
+@_text("sensible", "The review's answer: is the tool sensible?")
+@_text("overlaps", "The review's answer: does it overlap with another tool?")
+@_text("violates", "The review's answer: does it violate a rule or a core tool?")
+@_text("changes", "The review's answer: what has to change?")
+@_text("notes", "Further words of the review.")
+@click.option("--skip", is_flag=True, help="Go on without a review of the Chief of Staff, which is recorded.")
+@_text("reason", "Why the review is skipped.")
+@_digest
+def review(
+    proposal_id: str, recommend: str | None, skip: bool, reason: str | None, digest: str | None, **given: str | None
+) -> None:
+    """Print a proposal with its checks, its review, its differences and what is missing; or record the review.
+
+    With --recommend and the four answers the Chief of Staff reviews it; with --skip and --reason the user goes on
+    without a review. Both are about the revision with this --digest (default: the present one).
+    """
+    answers = {name: given[name] for name in _ANSWERS}
+    missing = [f"--{name}" for name in _ANSWERS if answers[name] is None]
+    if recommend is None and (given["notes"] is not None or len(missing) < len(_ANSWERS)):
+        raise click.UsageError("A review needs --recommend.")
+    if recommend is not None and (missing or skip):
+        raise click.UsageError(f"--recommend goes with {', '.join(missing)}." if missing else "A review skips nothing.")
+    if skip != (reason is not None):
+        raise click.UsageError("--skip and --reason go together.")
+    with opened() as (world, portal):
+        tools = world.prompt_tools
+        view = portal.run(tools.proposal(proposal_id))
+        if recommend is None and not skip:
+            diffs = portal.run(tools.proposal_diff(proposal_id))
+            output.result({**asdict(view), "diff": to_json(diffs)}, *proposal_lines(view, diffs))
+            return
+        read = digest or view.digest
+        if recommend is not None:
+            said = {name: str(text) for name, text in answers.items()}
+            view = portal.run(tools.review(proposal_id, read, recommend, **said, notes=given["notes"] or ""))
+        else:
+            view = portal.run(tools.skip_review(proposal_id, read, str(reason)))
+    done = "skipped the review of" if skip else "reviewed"
+    output.result(asdict(view), f"You {done} {view.id} ({view.digest}): {view.state}.")
+
+
+@click.command(name="test", cls=Command)
+@_proposal_id
+@click.option("--case", metavar="C", callback=utf8_text, help="Record a verdict on this manual test case instead.")
+@click.option("--pass/--fail", "passed", default=None, help="The verdict on --case.")
+@_text("note", "What you looked at, and what you saw.")
+@_digest
+def test(proposal_id: str, case: str | None, passed: bool | None, note: str | None, digest: str | None) -> None:
+    """Run the checks of a proposal again and print their report. Exits with 1 if they did not pass.
+
+    With --case, --pass or --fail, and --note, it records your verdict on a manual test case of the revision with this
+    --digest (default: the present one).
+    """
+    if len({case is None, passed is None, note is None}) > 1:
+        raise click.UsageError("A verdict takes --case, --pass or --fail, and --note.")
+    with opened() as (world, portal):
+        tools = world.prompt_tools
+        if case is not None:
+            read = digest or portal.run(tools.proposal(proposal_id)).digest
+            view = portal.run(tools.record_verdict(proposal_id, read, case, bool(passed), str(note)))
+            said = "passed" if passed else "failed"
+            output.result(asdict(view), f"The test case {case} of {view.id} {said}, you said. It is recorded.")
+            return
+        view = portal.run(tools.run_checks(proposal_id))
+    is_passed = view.checks is not None and view.checks["digest"] == view.digest and view.checks["passed"]
+    shown = {"id": view.id, "digest": view.digest, "passed": is_passed, "checks": view.checks}
+    if is_passed:
+        output.result(shown, *check_lines(view))
+        return
+    if not settings().json:
+        output.result(shown, *check_lines(view))
+    raise OutcomeError("checks_failed", f"The checks of {view.id} did not pass.", shown)
+
+
+@click.command(name="approve", cls=Command)
+@_proposal_id
+@_digest
+@_text("reason", "Why; it is recorded.")
+def approve(proposal_id: str, digest: str | None, reason: str | None) -> None:
+    """Approve a proposal: the tool is then live. Takes the role user.
+
+    Without --digest the proposal is shown and you are asked, which takes a terminal.
+    """
+    with opened() as opening:
+        read, why = _agreed(opening, proposal_id, "approve", digest, reason or "")
+        view = opening.portal.run(opening.world.prompt_tools.approve(proposal_id, read, why))
+    require_taken_over(view)
+    live = "is deleted" if view.kind == "delete" else "is live"
+    output.result(asdict(view), f"{view.id} is approved: {view.tool} {live} in the layer {view.target}.")
+
+
+@click.command(name="needs-changes", cls=Command)
+@_proposal_id
+@_digest
+@_text("reason", "What has to change; the author is told.")
+def needs_changes(proposal_id: str, digest: str | None, reason: str | None) -> None:
+    """Return a proposal to its author, who may propose a revision. Takes the role user or chief.
+
+    Without --digest the proposal is shown and you are asked, which takes a terminal.
+    """
+    with opened() as opening:
+        read, why = _agreed(opening, proposal_id, "needs-changes", digest, reason)
+        view = opening.portal.run(opening.world.prompt_tools.needs_changes(proposal_id, read, why))
+    output.result(asdict(view), f"{view.id} is returned to its author.")
+
+
+@click.command(name="reject", cls=Command)
+@_proposal_id
+@_digest
+@_text("reason", "Why; it is recorded.")
+def reject(proposal_id: str, digest: str | None, reason: str | None) -> None:
+    """Reject a proposal for good. Takes the role user.
+
+    Without --digest the proposal is shown and you are asked, which takes a terminal.
+    """
+    with opened() as opening:
+        read, why = _agreed(opening, proposal_id, "reject", digest, reason)
+        view = opening.portal.run(opening.world.prompt_tools.reject(proposal_id, read, why))
+    output.result(asdict(view), f"{view.id} is rejected.")
+
+
+@click.command(name="withdraw", cls=Command)
+@_proposal_id
+@_digest
+@_text("reason", "Why; it is recorded.")
+def withdraw(proposal_id: str, digest: str | None, reason: str | None) -> None:
+    """Take a proposal back: its author or a user.
+
+    Without --digest the proposal is shown and you are asked, which takes a terminal.
+    """
+    with opened() as opening:
+        read, why = _agreed(opening, proposal_id, "withdraw", digest, reason or "")
+        view = opening.portal.run(opening.world.prompt_tools.withdraw(proposal_id, read, why))
+    output.result(asdict(view), f"{view.id} is withdrawn.")
+
+
+PROPOSAL_COMMANDS: Final = (propose, proposals, review, test, approve, needs_changes, reject, withdraw)
+
+
+def _agreed(opening: Opened, proposal_id: str, verb: str, digest: str | None, reason: str | None) -> tuple[str, str]:
+    """Returns the digest and the reason of a decision: what was given, else what a person says on the terminal. Raises
+    as `agreed_digest`; click.UsageError if a reason is missing."""
+    if digest is None:
+        digest = agreed_digest(opening, proposal_id, verb, f"tools {verb} {proposal_id}")
+        reason = input("  Why? ").strip() if reason is None else reason
+    if reason is None:
+        raise click.UsageError("Say why with --reason: the author is told.")
+    return digest, reason
+
+
+def agreed_digest(opening: Opened, proposal_id: str, verb: str, command: str) -> str:
+    """Shows a proposal, asks whether to go on, and returns the digest of what was shown. Raises OutcomeError
+    (`digest_missing`: nobody can be asked; `stopped`: the answer is no)."""
+    world, portal = opening
+    view = portal.run(world.prompt_tools.proposal(proposal_id))
+    if settings().json or not (sys.stdin.isatty() and output.stdout().isatty()):
+        message = f"Say which revision you have read: `demiurge {command} --digest {view.digest}`."
+        raise OutcomeError("digest_missing", message, {"id": view.id, "digest": view.digest})
+    diffs = portal.run(world.prompt_tools.proposal_diff(proposal_id))
+    output.write(output.plain("\n".join(proposal_lines(view, diffs))))
+    while True:
+        answer = input(f"  {verb}: {view.kind} {view.tool} in the layer {view.target}? y or n: ").strip().lower()
+        if answer in ("y", "yes"):
+            return view.digest
+        if answer in ("n", "no"):
+            raise OutcomeError("stopped", "Nothing was decided.", {"id": view.id, "digest": view.digest})
+
+
+def require_taken_over(view: ToolProposalView) -> None:
+    """Raises OutcomeError if an approval did not make the tool live."""
+    if view.state != "approved":
+        message = view.outcome["message"] if view.outcome is not None else f"The proposal is {view.state}."
+        code = view.outcome["code"] if view.outcome is not None else "wrong_state"
+        raise OutcomeError(code, message, asdict(view))
+
+
+def _spellings(data: bytes) -> Iterator[str]:
+    """Returns the ids of tools that a document names, also one with other mistakes, such as a repeated field."""
+    try:
+        top = json.loads(data.decode("utf-8-sig", "replace"), object_pairs_hook=tuple)
+    except (ValueError, RecursionError):
+        return
+    for entry in top if isinstance(top, list) else [top]:
+        yield from _ids_in(entry)
+
+
+def _ids_in(entry: Any) -> Iterator[str]:
+    """Returns the ids in an object, given as a tuple of its fields."""
+    for name, value in entry if isinstance(entry, tuple) else ():
+        if name in _ID_FIELDS and isinstance(value, str):
+            yield value
+        elif name in _ID_FIELDS:
+            for nested in value if isinstance(value, list) else [value]:
+                yield from _ids_in(nested)

@@ -1,0 +1,116 @@
+"""`demiurge tools propose`, `review`, `test`, the decisions, versions and rollback, by the real program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Processes, Run
+from tests.registry.proposals import proposal_of
+
+REVIEW = ("--recommend", "approve", "--sensible", "Yes.", "--overlaps", "No.", "--violates", "No.", "--changes", "None.")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "proposal.json"
+    path.write_text(json.dumps(proposal_of()))
+    return f"@{path}"
+
+
+def test_a_user_proposes_the_chief_reviews_and_the_user_approves(demiurge: Run, file: str) -> None:
+    made = demiurge("tools", "propose", file, "--json")
+    assert made.status == 0, made.err
+    pid, digest = made.document["id"], made.document["digest"]
+    early = demiurge("tools", "approve", pid, "--digest", digest, "--json")
+    assert (early.status, early.document["error"]["code"]) == (1, "not_reviewed")
+    assert "Missing: The Chief of Staff has not reviewed" in demiurge("tools", "review", pid).out
+    chief = demiurge("tokens", "add", "chief:maya", "--role", "chief").out.strip()
+    reviewed = demiurge("--token", chief, "tools", "review", pid, *REVIEW, "--json")
+    assert (reviewed.status, reviewed.document["state"]) == (0, "user_decision")
+    assert demiurge("--token", chief, "tools", "approve", pid, "--digest", digest).status == 1
+    unread = demiurge("tools", "approve", pid, "--json")
+    assert (unread.status, unread.document["error"]["code"]) == (1, "digest_missing")
+    assert digest in unread.document["error"]["message"]
+    done = demiurge("tools", "approve", pid, "--digest", digest, "--reason", "It is useful.")
+    assert (done.status, "scene_pacer is live in the layer user" in done.out) == (0, True), done.err
+    assert demiurge("tools", "show", "scene_pacer").document["layer"] == "user"
+    [version] = demiurge("tools", "history", "scene_pacer", "--json").document["versions"]
+    assert (version["version"], version["is_live"]) == (1, True)
+    assert "+ Read the scene." in demiurge("tools", "diff", "scene_pacer").out
+    again = demiurge("tools", "rollback", "scene_pacer", "1", "--reason", "To go back to the first version.", "--json")
+    assert again.status == 0, again.out
+    assert demiurge("tools", "diff", again.document["id"]).out == "The two versions are the same.\n"
+    assert "recommends to approve" in demiurge("tools", "review", pid).out
+
+
+def test_an_agent_proposes_over_http_and_may_not_approve(demiurge: Run, process: Processes, file: str) -> None:
+    assert demiurge("init").status == 0
+    agent = demiurge("tokens", "add", "agent:one", "--role", "agent").out.strip()
+    serving = process.start("serve", "--port", "0", "--json")
+    assert serving.stdout is not None
+    served = ("-w", json.loads(serving.stdout.readline())["url"], "--token", agent, "--json")
+    made = demiurge(*served, "tools", "propose", file)
+    assert made.status == 0, made.out
+    pid, digest = made.document["id"], made.document["digest"]
+    tested = demiurge(*served, "tools", "test", pid)
+    assert (tested.status, tested.document["passed"]) == (0, True)
+    refused = demiurge(*served, "tools", "approve", pid, "--digest", digest)
+    assert (refused.status, refused.document["error"]["code"]) == (1, "role_missing")
+    withdrawn = demiurge(*served, "tools", "withdraw", pid, "--digest", digest)
+    assert withdrawn.document["state"] == "withdrawn"
+    serving.terminate()
+    assert process.finish(serving).status == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": "file_reader"}',
+        '{"id": "File-Reader", "proposalType": "delete", "nothing": 1}',
+        '{"id": "core__file_reader", "id": "other"}',
+        '{"tool": {"id": "read_file"}}',
+    ],
+)
+def test_a_proposal_for_a_core_tool_is_refused_before_anything_else(demiurge: Run, world: Path, text: str) -> None:
+    done = demiurge("tools", "propose", "@-", "--json", stdin=text.encode())
+    assert (done.status, done.document["error"]["code"]) == (1, "core_tool_locked")
+    assert not world.exists()
+
+
+def test_a_hostile_text_does_not_reach_the_terminal(demiurge: Run) -> None:
+    words = "Looks fine.\x1b[2J\x1b]0;owned\x07 \u202egnp"
+    made = demiurge("tools", "propose", json.dumps(proposal_of(rationale=words * 2)), "--json")
+    if made.status == 0:
+        shown = demiurge("tools", "review", made.document["id"])
+        assert "\x1b" not in shown.out
+        assert "\u202e" not in shown.out
+    assert "\x1b" not in made.out
+
+
+def usage_errors() -> list[tuple[str, ...]]:
+    return [
+        ("tools", "review", "p0123456789", "--recommend", "approve"),
+        ("tools", "review", "p0123456789", "--notes", "x"),
+        ("tools", "review", "p0123456789", "--skip"),
+        ("tools", "test", "p0123456789", "--case", "a"),
+        ("tools", "reject", "p0123456789", "--digest", "sha256:" + "0" * 64),
+        ("tools", "rollback", "scene_pacer", "1"),
+    ]
+
+
+@pytest.mark.parametrize("words", usage_errors())
+def test_wrong_usage_exits_with_2(demiurge: Run, words: tuple[str, ...]) -> None:
+    assert demiurge("init").status == 0
+    assert demiurge(*words).status == 2
+
+
+def test_what_is_not_there_is_said(demiurge: Run) -> None:
+    assert demiurge("init").status == 0
+    codes: dict[str, Any] = {}
+    for words in (("review", "p0123456789"), ("history", "nothing_here"), ("show", "nothing_here")):
+        codes[words[0]] = demiurge("tools", *words, "--json").document["error"]["code"]
+    assert codes == {"review": "no_proposal", "history": "no_tool", "show": "no_tool"}
+    assert demiurge("tools", "proposals").out == "There is no such proposal.\n"
