@@ -86,6 +86,11 @@ def _own_modules(tmp_path: Path) -> Iterator[None]:
             del sys.modules[name]
 
 
+def callable_tools(done: Done) -> list[dict[str, Any]]:
+    """Returns the callable tools that `tools ls --json` printed."""
+    return [tool for tool in done.document["tools"] if tool["kind"] == "callable"]
+
+
 Run = Callable[..., Done]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.conftest import callable_tools
 
 TOOLS = '''
 from demiurge.tools import ToolEffect, tool
@@ -55,7 +56,7 @@ def test_a_plan_in_words(demiurge: Any) -> None:
 
 
 def test_tools_with_effect_decision_source_and_cost(demiurge: Any) -> None:
-    found = {t["id"]: t for t in demiurge("--json", "tools", "ls", "--tools", "my_bell").document["tools"]}
+    found = {t["id"]: t for t in callable_tools(demiurge("--json", "tools", "ls", "--tools", "my_bell"))}
     bell, clock = found["ring_bell"], found["core__get_current_time"]
     assert (bell["effect"], bell["decision"], bell["source"]) == ("external_side_effect", "require_approval", "yours")
     assert (clock["effect"], clock["decision"], clock["source"]) == ("read_only", "allow", "shipped")
@@ -70,8 +71,8 @@ def test_tools_that_the_policy_denies_are_left_out_unless_asked_for(demiurge: An
     policy = tmp_path / "policy.toml"
     policy.write_text('allowed_tools = ["core__get_current_time"]\n')
     here = ("--json", "tools", "ls", "--policy", str(policy))
-    assert [tool["id"] for tool in demiurge(*here).document["tools"]] == ["core__get_current_time"]
-    everything = demiurge(*here, "--all").document["tools"]
+    assert [tool["id"] for tool in callable_tools(demiurge(*here))] == ["core__get_current_time"]
+    everything = callable_tools(demiurge(*here, "--all"))
     assert {tool["decision"] for tool in everything} == {"allow", "deny"}
 
 

@@ -10,7 +10,18 @@ import pytest
 from tests.cli.conftest import Processes, Run
 from tests.registry.proposals import proposal_of
 
-REVIEW = ("--recommend", "approve", "--sensible", "Yes.", "--overlaps", "No.", "--violates", "No.", "--changes", "None.")
+REVIEW = (
+    "--recommend",
+    "approve",
+    "--sensible",
+    "Yes.",
+    "--overlaps",
+    "No.",
+    "--violates",
+    "No.",
+    "--changes",
+    "None.",
+)
 
 
 @pytest.fixture
@@ -83,11 +94,10 @@ def test_a_proposal_for_a_core_tool_is_refused_before_anything_else(demiurge: Ru
 def test_a_hostile_text_does_not_reach_the_terminal(demiurge: Run) -> None:
     words = "Looks fine.\x1b[2J\x1b]0;owned\x07 \u202egnp"
     made = demiurge("tools", "propose", json.dumps(proposal_of(rationale=words * 2)), "--json")
-    if made.status == 0:
-        shown = demiurge("tools", "review", made.document["id"])
-        assert "\x1b" not in shown.out
-        assert "\u202e" not in shown.out
-    assert "\x1b" not in made.out
+    assert made.status == 0, made.out
+    shown = demiurge("tools", "review", made.document["id"]).out
+    assert "not passed" in shown
+    assert [hidden for hidden in ("\x1b", "\x07", "\u202e") if hidden in shown + made.out] == []
 
 
 def usage_errors() -> list[tuple[str, ...]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.conftest import callable_tools
 
 BELL = '''
 from demiurge.tools import ToolEffect, tool
@@ -27,7 +28,7 @@ def bell(tmp_path: Path, environment: Any) -> None:
 
 
 def ids(demiurge: Any, *options: str) -> list[str]:
-    return [tool["id"] for tool in demiurge("--json", "tools", "ls", *options).document["tools"]]
+    return [tool["id"] for tool in callable_tools(demiurge("--json", "tools", "ls", *options))]
 
 
 def records(tmp_path: Path) -> list[Path]:
@@ -82,7 +83,7 @@ def test_the_module_is_the_one_that_was_meant(process: Any, tmp_path: Path, monk
     monkeypatch.chdir(tmp_path / "meant")
     assert process("init", "--tools", "my_tools").status == 0
     monkeypatch.chdir(tmp_path / "other")
-    found = [tool["id"] for tool in process("--json", "tools", "ls").document["tools"]]
+    found = [tool["id"] for tool in callable_tools(process("--json", "tools", "ls"))]
     assert "meant_bell" in found
     assert "other_bell" not in found
 
@@ -160,7 +161,7 @@ def test_a_command_joins_an_owner_that_has_other_tools(process: Any, provider: A
     refused = process("--json", "tools", "ls", "--policy", "bell.toml")
     provider.let_go.set()
     assert process.finish(owner).status == 0
-    assert joined.document["tools"] == []
+    assert callable_tools(joined) == []
     assert (refused.status, refused.document["error"]["code"]) == (1, "owned")
 
 
