@@ -117,7 +117,7 @@ def test_wrong_usage_exits_with_2(demiurge: Run, words: tuple[str, ...]) -> None
     assert demiurge(*words).status == 2
 
 
-def test_what_is_not_there_is_said(demiurge: Run) -> None:
+def test_a_missing_proposal_or_tool_is_named_by_its_code(demiurge: Run) -> None:
     assert demiurge("init").status == 0
     codes: dict[str, Any] = {}
     for words in (("review", "p0123456789"), ("history", "nothing_here"), ("show", "nothing_here")):
