@@ -18,7 +18,8 @@ _NEWER: Final = {
     "demiurge/ChatState@1": ("own_max_tokens", "own_tools_ref"),
     "demiurge/ChatRenamed@1": ("title",),
     "demiurge/ChatTools@1": ("tools_ref", "tool_choice"),
-    "demiurge/UserMessage@1": ("own_max_tokens",),
+    "demiurge/UserMessage@1": ("own_max_tokens", "catalog_ref"),
+    "demiurge/Turn@1": ("catalog_ref",),
 }
 _NEEDED: Final = {
     "max_tokens": ("demiurge/UserMessage@1.own_max_tokens", "demiurge/ChatState@1.own_max_tokens"),

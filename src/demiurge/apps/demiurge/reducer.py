@@ -17,6 +17,9 @@ A toolset narrows: of the tools that the policy allows, those that the chat's `t
 message's toolset becomes the chat's; its tool choice is for that message alone. `ChatTools` sets both for the chat, and
 clears what it leaves out. A chat keeps the toolset that `ChatTools` gave it (`own_tools_ref`): a message may narrow it
 for its own turn, and is refused if it brings another tool.
+
+A message's catalog text (`catalog_ref`) is for its own turn. Each request of that turn has it right after the system
+message, so that a tool that is approved meanwhile is in the next turn alone. A message without one has no catalog.
 """
 
 from __future__ import annotations
@@ -126,6 +129,8 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
     if value.get("own_max_tokens") or state.get("own_max_tokens"):
         settings["own_max_tokens"] = value.get("own_max_tokens")
     turn = {"request_id": value["request_id"], "round": 1, "status": "model", "calls": [], "seen": []}
+    if value.get("catalog_ref"):
+        turn["catalog_ref"] = value["catalog_ref"]
     notes = [_message(value["request_id"], NOTE, ref) for ref in state.get("notes") or ()]
     after = {**state, **settings, "messages": state["messages"].extend([*notes, message])}
     told = {"notes": None} if notes else {}
@@ -388,7 +393,9 @@ def _ask(state: State, turn: State, context: ReducerContext, choice: Any) -> Emi
         "chat_id": context.key,
         "request_id": turn["request_id"],
         "round": turn["round"],
-        "message_refs": window(state["messages"], context.settings, state.get("left_out") or ()),
+        "message_refs": window(
+            state["messages"], context.settings, state.get("left_out") or (), turn.get("catalog_ref")
+        ),
         "model": state["model"],
         "provider": state["provider"],
         "temperature": context.settings["temperature"],
@@ -399,9 +406,14 @@ def _ask(state: State, turn: State, context: ReducerContext, choice: Any) -> Emi
     return Emit("demiurge/ChatRequest@1", value)
 
 
-def window(messages: Sequence[State], settings: Mapping[str, Any], left_out: Collection[int] = ()) -> list[Ref]:
-    """The messages of the last `window_turns` turns, after the system message. Whole turns: a call keeps its output.
-    The turns `left_out` don't count; of them only notes are sent."""
+def window(
+    messages: Sequence[State],
+    settings: Mapping[str, Any],
+    left_out: Collection[int] = (),
+    catalog_ref: Ref | None = None,
+) -> list[Ref]:
+    """The messages of the last `window_turns` turns, after the system message and the catalog. Whole turns: a call
+    keeps its output. The turns `left_out` don't count; of them only notes are sent."""
     kept: list[Ref] = []
     turns: set[int] = set()
     for message in reversed(messages):
@@ -413,8 +425,8 @@ def window(messages: Sequence[State], settings: Mapping[str, Any], left_out: Col
         if len(turns) > settings["window_turns"]:
             break
         kept.append(message["message_ref"])
-    system = [Ref(settings["system_ref"])] if settings.get("system_ref") else []
-    return [*system, *reversed(kept)]
+    before = [settings.get("system_ref"), catalog_ref]
+    return [*(Ref(ref) for ref in before if ref), *reversed(kept)]
 
 
 def _message(request_id: int, role: str, ref: Ref) -> dict[str, Any]:

@@ -55,7 +55,7 @@ _CELLS: Final[Mapping[str, Fields]] = {
             tool=_OUTCOME,
         ),
         turn=_named(
-            "request_id", "round", "status", "code",
+            "request_id", "round", "status", "code", "catalog_ref",
             calls=_named("id", "name", "call_ref", "result_ref", outcome=_OUTCOME),
         ),
     ),
@@ -71,7 +71,9 @@ _STEP_FAILED: Final = _named("code")
 
 EVENTS: Final[Mapping[str, Fields]] = {
     "demiurge/ChatCreated@1": _named("chat_id", "title", "created_at_ms"),
-    "demiurge/UserMessage@1": _named(*_MESSAGE, *_SETTINGS, "own_max_tokens", "text", "message_ref"),
+    "demiurge/UserMessage@1": _named(
+        *_MESSAGE, *_SETTINGS, "own_max_tokens", "catalog_ref", "text", "message_ref"
+    ),
     "demiurge/ChatRenamed@1": _named("chat_id", "title"),
     "demiurge/ChatTools@1": _named("chat_id", "tools_ref", "tool_choice"),
     "demiurge/TurnCancelled@1": _named(*_MESSAGE),

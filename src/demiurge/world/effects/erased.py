@@ -49,9 +49,10 @@ def unless_erased(read: Callable[[Ref], bytes], ref: Ref) -> bytes | None:
 
 
 def erased_message(cell: Cell | None, settings: Mapping[str, Any], ref: Ref) -> Erased:
-    """Returns what a chat still knows of its message at `ref`: its state keeps the role of each message, and the call
-    that a result answers. A message that the state does not name counts as a user's."""
-    if ref == settings.get("system_ref"):
+    """Returns what a chat still knows of its message at `ref`: its state keeps the role of each message, the catalog
+    text of its turn, and the call that a result answers. A message that the state does not name counts as a user's."""
+    turn = (cell or {}).get("turn")
+    if ref in (settings.get("system_ref"), turn.get("catalog_ref") if isinstance(turn, Mapping) else None):
         return Erased("system")
     messages = (cell or {}).get("messages")
     for message in messages if isinstance(messages, Vector) else ():
