@@ -32,6 +32,7 @@ from demiurge.bootstrap.toolset import message_tools, toolset_event
 from demiurge.bootstrap.turn_outcome import failures_of, messages_from, reply_of
 from demiurge.bootstrap.turn_reader import TurnReader
 from demiurge.errors import Conflict, InvalidValue, NotFound
+from demiurge.models.providers import provider as provider_row
 from demiurge.sessions.session import Session
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
@@ -134,8 +135,8 @@ class Chat:
 
         `tools` are the only ones that the model may call in this turn, None those of the chat (see `use_tools`);
         `tool_choice` is for the first request of this turn: "auto", "none", "required" or a `NamedTool`.
-        `skip_tool_catalog` records in the message that its turn needs no catalog of the tools in the prompt. No prompt
-        has such a catalog yet, so the model is asked the same.
+        `skip_tool_catalog` leaves the catalog of prompt tools out of this turn, which the message records; so does an
+        empty `tools`. See docs/prompt-tools.md.
 
         A turn that an earlier process left open is finished first, and one of another process waited for. Raises
         InvalidValue (`max_tokens`; `bad_attachment`: of no such type, or over 10 MiB; `policy_denied`,
@@ -152,7 +153,8 @@ class Chat:
         quicker = ("chat_busy", "request_stale", *(("not_in_toolset",) if tools is None else ()))
         for _ in range(TRIES):
             chat = await self._ready(on_frame)
-            request_id, accepted = await self._offer(message, chat, max_tokens, tools, tool_choice)
+            settings = await self._offered(chat, max_tokens, tools, tool_choice, skip_tool_catalog=skip_tool_catalog)
+            request_id, accepted = await self._offer(message, chat, settings)
             await self.resume(on_frame)
             refused = self._refusal(accepted)
             if refused is None:
@@ -183,7 +185,8 @@ class Chat:
             if chat is not None and chat.turn is not None and chat.turn.is_open:
                 why = f"The last turn of chat {self.id} is not over; wait for it, decide what it waits for, or stop it."
                 raise Conflict(why, code="chat_busy")
-            request_id, accepted = await self._offer(message, chat, max_tokens, tools, tool_choice)
+            settings = await self._offered(chat, max_tokens, tools, tool_choice, skip_tool_catalog=skip_tool_catalog)
+            request_id, accepted = await self._offer(message, chat, settings)
             refused = self._refusal(accepted)
             if refused is None:
                 return Said(request_id, accepted)
@@ -204,22 +207,35 @@ class Chat:
         return user_blob(text, attachments=stored, skip_tool_catalog=skip_tool_catalog)
 
     async def _offer(
+        self, message: bytes, chat: ChatSettings | None, settings: Mapping[str, Any]
+    ) -> tuple[int, Accepted]:
+        """Submits a message after the last one that `chat` knows; None: to a chat that is made first."""
+        if chat is None:
+            await self.create()
+        request_id = chat.last_request_id + 1 if chat is not None else 1
+        return request_id, await self._say(message, request_id, settings)
+
+    async def _offered(
         self,
-        message: bytes,
         chat: ChatSettings | None,
         max_tokens: int | None,
         tools: Sequence[str] | None,
         tool_choice: ToolChoice | None,
-    ) -> tuple[int, Accepted]:
-        """Submits a message after the last one that `chat` knows; None: to a chat that is made first."""
+        *,
+        skip_tool_catalog: bool,
+    ) -> dict[str, Any]:
+        """Returns what a message brings beside its words: the model, the limit, the tools, and the catalog unless the
+        message or its provider goes without one."""
         own_tools = chat.own_tools_ref if chat is not None else None
         offered = await message_tools(self.backend, own_tools, tools, self.choice.provider, tool_choice)
-        if chat is None:
-            await self.create()
-        request_id = chat.last_request_id + 1 if chat is not None else 1
         limit = max_tokens if max_tokens is not None or chat is None else chat.own_max_tokens
         settings = {**await self._settings(limit), **offered}
-        return request_id, await self._say(message, request_id, settings)
+        skips = skip_tool_catalog or (tools is not None and not tools)
+        if skips or not provider_row(self.choice.provider).prompt_catalog:
+            return settings
+        if not (await self.backend.read.info()).get("prompt_catalog"):  # older owners and older definitions have none
+            return settings
+        return {**settings, "catalog_ref": await self.backend.run.prompt_catalog()}
 
     async def use_tools(self, tools: Sequence[str] | None, *, tool_choice: ToolChoice | None = None) -> None:
         """Lets the model call these tools alone, from now on in this chat; None: all that the tool policy allows.

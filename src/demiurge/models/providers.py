@@ -46,7 +46,8 @@ class Provider:
     `official_host`, and `reasoning_extra` only there for reasoning models. `key_header` and `key_form` say how the key
     is sent; `headers` are sent too. `takes` lists the types of attachments that may be sent. `writes_calls_as_text`
     turns on the fallbacks for small models. `json_tool_protocol`: the tools go into the prompt as text, and calls come
-    back as text (`models.json_tools`)."""
+    back as text (`models.json_tools`). Without `prompt_catalog` no prompt has the catalog of prompt tools, which costs
+    a small model more than it helps."""
 
     name: str
     path: str
@@ -69,6 +70,7 @@ class Provider:
     takes: tuple[type[Image | Audio], ...] = (Image, Audio)
     writes_calls_as_text: bool = False
     json_tool_protocol: bool = False
+    prompt_catalog: bool = True
 
     def with_json_tools(self) -> Provider:
         """Returns the row of the same provider for models without native tool calling."""
@@ -141,6 +143,7 @@ _ROWS = (
         is_free=True,
         takes=(),
         writes_calls_as_text=True,
+        prompt_catalog=False,
     ),
 )
 _ALIASES = {"openai": "openai-responses"}

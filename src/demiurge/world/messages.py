@@ -1,13 +1,14 @@
 """Message blobs: one message a blob, as JSON that any client can write and read.
 
     {"role": "user" | "system" | "assistant", "content": [part...], "tool_calls"?: [{id, name, arguments_json}],
-     "items_ref"?: ref, "skip_tool_catalog"?: true}
+     "items_ref"?: ref, "skip_tool_catalog"?: true, "prompt_tools"?: {id: digest}}
     {"role": "tool", "tool_call_id": id, "content": text | [part...]}
 
 Parts are `{"type": "text", "text"}`, `{"type": "image" | "audio", "mime", "bytes_ref"}`. `items_ref` names a blob with
 a `list<sys/LlmOutputItem@1>`: the answer in the provider's own order, so that it can be sent back verbatim.
-`skip_tool_catalog` records that the sender of a message wants no catalog of the tools in the prompt of its turn. It is
-written only when it is true, and never sent to a model.
+`skip_tool_catalog` records that the sender of a message wants no catalog of prompt tools in the prompt of its turn. It
+is written only when it is true. A system message that is such a catalog has the digests of its tools in
+`prompt_tools`. Neither field is sent to a model.
 
 An attachment is stored once, by its address, and becomes a part's bytes only when a request is made. So a record must
 name it, like any blob that must be kept and read: the event that brings a message names the message's blob, and the

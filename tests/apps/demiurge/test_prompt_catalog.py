@@ -58,5 +58,5 @@ def test_the_window_of_turns_does_not_count_the_catalog() -> None:
     offered = catalog(chat, "Tool Catalog")
     for text in ("1", "2"):
         said = chat.say(text, catalog_ref=offered)
-        assert chat.requests[-1]["message_refs"] == [offered, said]
+        assert chat.requests[-1]["message_refs"] == [with_system(chat), offered, said]
         chat.answer(text)

@@ -128,9 +128,8 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
     settings["tools_ref"] = value["tools_ref"] or own or state["tools_ref"]
     if value.get("own_max_tokens") or state.get("own_max_tokens"):
         settings["own_max_tokens"] = value.get("own_max_tokens")
-    turn = {"request_id": value["request_id"], "round": 1, "status": "model", "calls": [], "seen": []}
-    if value.get("catalog_ref"):
-        turn["catalog_ref"] = value["catalog_ref"]
+    catalog = {"catalog_ref": value["catalog_ref"]} if value.get("catalog_ref") else {}
+    turn = {"request_id": value["request_id"], "round": 1, "status": "model", "calls": [], "seen": [], **catalog}
     notes = [_message(value["request_id"], NOTE, ref) for ref in state.get("notes") or ()]
     after = {**state, **settings, "messages": state["messages"].extend([*notes, message])}
     told = {"notes": None} if notes else {}
@@ -389,13 +388,12 @@ def _current(state: State, value: Event, status: str) -> State | None:
 
 
 def _ask(state: State, turn: State, context: ReducerContext, choice: Any) -> Emit:
+    refs = window(state["messages"], context.settings, state.get("left_out") or (), turn.get("catalog_ref"))
     value = {
         "chat_id": context.key,
         "request_id": turn["request_id"],
         "round": turn["round"],
-        "message_refs": window(
-            state["messages"], context.settings, state.get("left_out") or (), turn.get("catalog_ref")
-        ),
+        "message_refs": refs,
         "model": state["model"],
         "provider": state["provider"],
         "temperature": context.settings["temperature"],
@@ -407,10 +405,7 @@ def _ask(state: State, turn: State, context: ReducerContext, choice: Any) -> Emi
 
 
 def window(
-    messages: Sequence[State],
-    settings: Mapping[str, Any],
-    left_out: Collection[int] = (),
-    catalog_ref: Ref | None = None,
+    messages: Sequence[State], settings: State, left_out: Collection[int] = (), catalog_ref: Ref | None = None
 ) -> list[Ref]:
     """The messages of the last `window_turns` turns, after the system message and the catalog. Whole turns: a call
     keeps its output. The turns `left_out` don't count; of them only notes are sent."""

@@ -130,6 +130,12 @@ class RunCalls(Protocol):
         ...
 
     @needs("agent")
+    async def prompt_catalog(self) -> Ref | None:
+        """Stores the catalog text of the approved prompt tools, for one turn of a chat: the message that names it
+        brings it. None if the manifest's setting `prompt_catalog` is `off`, or a world has no registry."""
+        ...
+
+    @needs("agent")
     def put_blob(self, data: bytes, force: bool = False) -> Ref: ...
 
 
@@ -217,7 +223,8 @@ class ReadCalls(Protocol):
     @needs(*VIEWER)
     async def info(self) -> dict[str, Any]:
         """`{world_id, manifest, settings, catalog: [spec], tools: [name], notices: [text], missing: [module], origin,
-        own_manifest, adopted, lacking}`."""
+        own_manifest, adopted, lacking, prompt_catalog}`; `prompt_catalog`: turns of chats may have a catalog of prompt
+        tools."""
         ...
 
     @needs("user")

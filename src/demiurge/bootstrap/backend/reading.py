@@ -13,6 +13,7 @@ from demiurge.bootstrap.backend import review, standing_rules, webhooks
 from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.layer_sync import LayerStatus
 from demiurge.bootstrap.backend.owner import Owner
+from demiurge.bootstrap.backend.prompt_catalog import has_prompt_catalog
 from demiurge.bootstrap.backend.review_views import CatalogTool, IssueView, ToolProposalView, ToolVersion
 from demiurge.bootstrap.backend.waiting_calls import waiting_calls
 from demiurge.bootstrap.backend.webhooks import Webhook
@@ -134,6 +135,7 @@ class Reading:
         caller = ToolPolicyContext.of(self._caller)
         catalog = ToolCatalog.compile(owner.source, owner.manifest.tool_policy, approvals_bound=True, ctx=caller)
         known = origins(owner.store)
+        lacking = lacking_fields(owner.manifest.schemas)
         return {
             "world_id": owner.store.world_id,
             "manifest": owner.manifest.ref,
@@ -145,7 +147,8 @@ class Reading:
             "origin": {"world_id": known[-1].world, "position": known[-1].until} if known else None,
             "own_manifest": owner.in_force.own,
             "adopted": owner.in_force.adopted,
-            "lacking": lacking_fields(owner.manifest.schemas),
+            "lacking": lacking,
+            "prompt_catalog": has_prompt_catalog(owner.manifest, lacking),
         }
 
     def manifest(self) -> bytes:

@@ -155,6 +155,10 @@ class Running:
         async with owner.changing:
             return await owner.tool_files(host).export(self._caller)
 
+    async def prompt_catalog(self) -> Ref | None:
+        owner = self._owner
+        return owner.prompt_catalog.stored(await owner.host(), owner.store)
+
     def put_blob(self, data: bytes, force: bool = False) -> Ref:
         ref, store = ref_of(data), self._owner.store
         if not force and ref in store.erasures() and not store.has_blob(ref):

@@ -28,8 +28,8 @@ class ChatTurn(BaseModel):
     """The body that a chat user interface posts. Other fields are ignored.
 
     The record of the world is the history: of all messages only the last one is new, and it is the user's. The other
-    messages are checked (docs/streams.md) and then dropped. `skipTools` leaves the tools out of the request to the
-    model. `skipToolCatalog` is recorded in the message; no prompt has a catalog of the tools yet."""
+    messages are checked (docs/streams.md) and then dropped. `skipTools` leaves the tools and the catalog of prompt
+    tools out of the request to the model, `skipToolCatalog` the catalog alone."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
     messages: list[dict[str, JsonValue]] = Field(min_length=1, max_length=2000)

@@ -79,16 +79,15 @@ class NewAttachment(BaseModel):
 
 
 class NewMessage(BaseModel):
-    """A message to send: a text, attachments, or both. `tools`: the only tools that the model may call in this turn."""
+    """A message to send: a text, attachments, or both. `tools`: the only tools that the model may call in this turn;
+    an empty list also leaves out the catalog of prompt tools."""
 
     model_config = ConfigDict(extra="forbid")
     text: str = Field("", max_length=1_000_000)
     attachments: list[NewAttachment] = Field([], max_length=MAX_ATTACHED)
     max_tokens: int | None = Field(None, ge=1, le=10_000_000)
     tools: list[str] | None = Field(None, max_length=512)
-    skip_tool_catalog: bool = Field(
-        False, description="Recorded in the message; no prompt has a catalog of the tools yet."
-    )
+    skip_tool_catalog: bool = Field(False, description="No catalog of prompt tools in the prompt of this turn.")
     wait: bool = Field(False, description="Answer when the turn is over, or only a person can go on.")
 
 

@@ -1,0 +1,63 @@
+"""The catalog of prompt tools as a message for the model, which a turn of a chat takes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any, Final
+
+from demiurge.errors import InvalidValue
+from demiurge.registry.catalog_text import full_text, index_text
+from demiurge.registry.prompt_tool import PromptTool
+from demiurge.stores.protocol import Store
+from demiurge.values import canonical_json
+from demiurge.values.refs import Ref, ref_of
+from demiurge.world.host import Host
+from demiurge.world.manifest import Manifest
+from demiurge.world.review.live_tools import live_tools
+from demiurge.world.review.registry_unit import REGISTRY, REGISTRY_KEY
+from demiurge.world.unit import Unit
+
+__all__ = ["PromptCatalog", "has_prompt_catalog"]
+
+SETTING: Final = "prompt_catalog"
+_TEXTS: Final[Mapping[str, Callable[[Iterable[PromptTool]], str]]] = {"index": index_text, "full": full_text}
+_OFF: Final = "off"
+
+
+def has_prompt_catalog(manifest: Manifest, lacking: Sequence[str]) -> bool:
+    """Returns whether the turns of a chat can have a catalog. `lacking`: the fields that the manifest does not have,
+    because it is from an older version (`chat_fields`)."""
+    has_fields = not any(field.endswith(".catalog_ref") for field in lacking)
+    return REGISTRY in manifest.modules and has_fields and manifest.settings.get(SETTING) != _OFF
+
+
+class PromptCatalog:
+    """The message with the catalog, made anew only when the registry or the manifest has changed."""
+
+    def __init__(self) -> None:
+        self._made_for: tuple[Any, ...] | None = None
+        self._message: dict[str, Any] = {}
+
+    def stored(self, host: Host, store: Store) -> Ref | None:
+        """Stores the catalog as `{role, content, prompt_tools: {id: digest}}` and returns its address; None if the
+        setting says `off`, or there is no registry. Raises InvalidValue (`bad_setting`), NotFound, Damaged."""
+        form = host.manifest.settings.get(SETTING, "index")
+        if form == _OFF or REGISTRY not in host.manifest.modules:
+            return None
+        if form not in _TEXTS:
+            raise InvalidValue(
+                f"The manifest's setting `{SETTING}` is none of index, full and off: {form!r}.", code="bad_setting"
+            )
+        state = host.state(Unit(REGISTRY, REGISTRY_KEY))
+        if self._made_for != (form, state.seq):
+            tools = [found.tool for found in live_tools(state.cell, store.get_blob)]
+            digests = {tool.id: tool.digest for tool in tools}
+            self._message = {"role": "system", "content": _TEXTS[form](tools), "prompt_tools": digests}
+            self._made_for = form, state.seq
+        erased = store.erasures()
+        for number in count():  # a copy of a catalog that was erased has another address
+            data = canonical_json.encode({**self._message, "copy": number} if number else self._message)
+            if (ref := ref_of(data)) not in erased or store.has_blob(ref):
+                break
+        return store.put_blob(data)
