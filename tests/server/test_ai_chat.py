@@ -148,13 +148,16 @@ async def test_a_turn_that_skips_tools_offers_the_model_none(
     assert bool(served.provider.seen[-1].get("tools")) == offers
 
 
-async def test_a_turn_that_skips_the_tool_catalog_records_it_and_sends_the_model_the_same_request(
-    served: Served,
-) -> None:
+async def test_a_turn_that_skips_the_tool_catalog_records_it_and_sends_the_model_all_else(served: Served) -> None:
     served.provider.say(served.provider.answer(served.provider.text("Fine.")))
     await lines(served, chatId="plain")
     await lines(served, chatId="skips", skipToolCatalog=True)
-    plain, skips = served.provider.seen
+    await lines(served, chatId="no_tools", skipTools=True)
+    plain, skips, no_tools = served.provider.seen
+    [*before, catalog, said] = plain.pop("input")
+    assert catalog["role"] == "system"
+    assert "Tool Catalog" in json.dumps(catalog)
+    assert skips.pop("input") == no_tools["input"] == [*before, said]
     assert skips == plain
     [shown, answer] = await served.world.chat("skips").messages()
     assert shown["skip_tool_catalog"] is True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from demiurge.world.unit import Unit
 __all__ = ["PromptCatalog", "has_prompt_catalog"]
 
 SETTING: Final = "prompt_catalog"
-_TEXTS: Final[Mapping[str, Callable[[Iterable[PromptTool]], str]]] = {"index": index_text, "full": full_text}
+FORMS: Final[dict[str, Callable[[Iterable[PromptTool]], str]]] = {"index": index_text, "full": full_text}
 _OFF: Final = "off"
 
 
@@ -45,7 +45,7 @@ class PromptCatalog:
         form = host.manifest.settings.get(SETTING, "index")
         if form == _OFF or REGISTRY not in host.manifest.modules:
             return None
-        if form not in _TEXTS:
+        if form not in FORMS:
             raise InvalidValue(
                 f"The manifest's setting `{SETTING}` is none of index, full and off: {form!r}.", code="bad_setting"
             )
@@ -53,7 +53,7 @@ class PromptCatalog:
         if self._made_for != (form, state.seq):
             tools = [found.tool for found in live_tools(state.cell, store.get_blob)]
             digests = {tool.id: tool.digest for tool in tools}
-            self._message = {"role": "system", "content": _TEXTS[form](tools), "prompt_tools": digests}
+            self._message = {"role": "system", "content": FORMS[form](tools), "prompt_tools": digests}
             self._made_for = form, state.seq
         erased = store.erasures()
         for number in count():  # a copy of a catalog that was erased has another address
