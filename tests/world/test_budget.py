@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.world.small_world import (
     text_answer,
 )
 
+from demiurge.models.request import GenerateRequest
 from demiurge.stores import MemoryStore, Store
 from demiurge.stores.protocol import Snapshot
 from demiurge.tools.authoring.tool import Tool
@@ -35,6 +37,7 @@ from demiurge.tools.limits.deadline import Deadline
 from demiurge.tools.policy import Budgets, ToolPolicy
 from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import ref_of
+from demiurge.wire.items import Completion, Message
 from demiurge.world.budget import Used
 from demiurge.world.effect import EffectCall, Restart, Result
 from demiurge.world.host import Host
@@ -103,6 +106,27 @@ async def test_tokens_and_cost_of_real_receipts_are_counted(memory: MemoryStore)
         [receipt] = talk.receipts("llm.generate")
         usage = canonical_json.parse_object(talk.host.get_blob(receipt["payload"]["usage_ref"]))
         assert (used.cost_micros, used.unpriced) == (usage["cost_micros"] or 0, int(usage["cost_micros"] is None))
+
+
+class FinalModel(ScriptedModel):
+    """Decides by the JSON tool protocol to call no tool, and then answers."""
+
+    async def generate(self, request: GenerateRequest, *, on_event: Any = None) -> Completion:
+        last = request.items[-1]
+        assert isinstance(last, Message)
+        nonce = re.search("TOOL_NONCE: ([0-9a-f]+)", last.text)
+        return text_answer(f'{{"action": "final", "nonce": "{nonce[1]}"}}' if nonce is not None else "hi")
+
+
+async def test_a_final_decision_and_the_answer_after_it_count_as_two_requests(memory: MemoryStore) -> None:
+    limits = policy_with_budgets(unit=Allowance(max_llm_requests=10))
+    async with chat_world(memory, FinalModel(), [look()], policy=limits) as talk:
+        await talk.say("hello", provider="openai-chat-json")
+        assert talk.turn["status"] == "done"
+        used = talk.host.state(talk.unit).used
+        assert used is not None
+        assert used._replace(cost_micros=0, unpriced=0) == Used(0, 2, 30)
+        assert list(talk.host.replay())
 
 
 async def test_a_chats_budget_holds_over_restarts_and_replays(store: Store) -> None:
