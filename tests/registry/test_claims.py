@@ -5,13 +5,33 @@ from __future__ import annotations
 import pytest
 
 from demiurge.registry.claims import Grounds, claim_problem, evidence_problem, has_evidence_line
+from demiurge.registry.evidence import EvidenceItem, ToolReceipt, receipt_of
+from demiurge.values.refs import ref_of
 
 PATH, LINE, OTHER = "Story/one.md", "The hall is dark and the clock stands.", "Story/two.md"
-RECEIPT, SECOND = "rcpt_0123456789abcdef0123456789abcdef", "rcpt_ffffffffffffffffffffffffffffffff"
-GROUNDS = Grounds(
-    {RECEIPT: [(PATH, LINE)], SECOND: [(OTHER, "Mara waits at the gate.")]},
-    {PATH: f"# One\n\n{LINE}\nNobody\ncame that night.\n"},
-)
+FILES = {
+    PATH: f"# One\n\n{LINE}\nNobody\ncame that night.\nIt didn't rain.\n",
+    OTHER: "Mara waits at the gate.\n",
+    "Story/gone by.md": "A changed line.\n",
+}
+
+
+def receipt(*items: tuple[str, int, int], text: str | None = None) -> str:
+    """Adds a receipt for lines of files, and returns its id. `text`: the file when it was read."""
+    evidence = [
+        EvidenceItem(path, first, last, "", ref_of((FILES[path] if text is None else text).encode()))
+        for path, first, last in items
+    ]
+    made = receipt_of("file_reader", ref_of(b"tool"), {}, evidence)
+    RECEIPTS[made.receipt_id] = made
+    return made.receipt_id
+
+
+RECEIPTS: dict[str, ToolReceipt] = {}
+RECEIPT, SECOND = receipt((PATH, 1, 3)), receipt((OTHER, 1, 1))
+WHOLE, BOTH, NONE = receipt((PATH, 1, 6)), receipt((PATH, 1, 3), (OTHER, 1, 1)), receipt()
+OLD = receipt(("Story/gone by.md", 1, 1), text="The first line.\n")
+GROUNDS = Grounds(RECEIPTS, FILES)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +43,16 @@ GROUNDS = Grounds(
         f'The hall is empty.\nEvidence: {PATH} "Nobody came that night"',
         f'Evidence: {SECOND} "Mara waits at the gate."',
         f'I used file_reader.\nEvidence: {OTHER} "Mara waits" {SECOND}',
+        f"Evidence: {PATH} lines 1-3 'The hall is dark' {RECEIPT}",
+        f"Evidence: {PATH} line 6 \u2018It didn\u2019t rain\u2019 {WHOLE}",
+        f"Evidence: Mara's hall in `{PATH}`, line 3 {RECEIPT}",
+        f'Evidence: {PATH}:4 "Nobody came" {WHOLE}',
+        f'Evidence: {PATH} lines 3 and 4 "dark", "Nobody" {WHOLE}',
+        f'Evidence: "{PATH}" "hall" {RECEIPT}',
+        f'Evidence: {PATH} "hall" and {OTHER} "gate" {BOTH}',
+        f'Evidence: {PATH} "hall" {RECEIPT} and {OTHER} "gate" {SECOND}',
+        'Evidence: Story/gone by.md line 1 "changed"',
+        f"Evidence: {NONE}",
     ],
 )
 def test_sound_evidence_has_no_problem(reply: str) -> None:
@@ -46,6 +76,25 @@ def test_sound_evidence_has_no_problem(reply: str) -> None:
         ('Evidence: Story/none.md "The hall is dark"', "unknown_source"),
         ("Evidence: rcpt_0123456789abcdef0123456789abcdee", "unknown_receipt"),
         (f"Evidence: {RECEIPT}0", "unknown_receipt"),
+        (f'Evidence: {OTHER} "Mara waits" {RECEIPT}', "other_source"),
+        (f'Evidence: {OTHER} line 1 "Mara waits" {SECOND} {RECEIPT}', "other_source"),
+        (f'Evidence: {PATH} "hall" and {OTHER} "gate" {RECEIPT}', "other_source"),
+        (f'Evidence: {PATH} "The hall is dark" {NONE}', "other_source"),
+        (f'Evidence: Story/gone by.md "A changed line." {OLD}', "source_changed"),
+        (f'Evidence: "A changed line." {OLD}', "source_changed"),
+        (f'Evidence: {PATH} "Nobody came" {RECEIPT}', "quote_not_found"),
+        (f'Evidence: {PATH} line 1 "The hall is dark" {RECEIPT}', "wrong_line"),
+        (f"Evidence: {PATH} line 4 {RECEIPT}", "wrong_line"),
+        (f"Evidence: {PATH} lines 3-9 {WHOLE}", "wrong_line"),
+        (f"Evidence: {PATH} line 99", "wrong_line"),
+        (f"Evidence: {PATH}:99", "wrong_line"),
+        (f"Evidence: {PATH}#L99", "wrong_line"),
+        (f"Evidence: {PATH} 'Mara came back' {RECEIPT}", "quote_not_found"),
+        (f"Evidence: {PATH} \u2018Mara came back\u2019", "quote_not_found"),
+        (f"Evidence: {PATH} \u2039Mara came back\u203a", "quote_not_found"),
+        (f'Evidence: {PATH} "died" {RECEIPT}', "quote_not_found"),
+        (f'Evidence: {PATH} "all" {RECEIPT}', "quote_not_found"),
+        (f'Evidence: {PATH} "Mara came back', "quote_not_found"),
     ],
 )
 def test_unsound_evidence_is_named(reply: str, code: str) -> None:
@@ -84,6 +133,8 @@ def test_a_claim_that_does_not_hold_is_named(reply: str, code: str) -> None:
         'She says "I will not come".',
         f'I used file_reader ({RECEIPT}): "The hall is dark".',
         f'{PATH} has "The hall  is dark".',
+        "See e.g. Mara's notes.md: it is for later.",
+        f'In {PATH}, e.g., the "clock" stands.',
         "",
     ],
 )

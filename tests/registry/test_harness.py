@@ -23,9 +23,10 @@ TEN = (
     *("forged_receipt", "misquote", "fake_use", "injected_call", "catalog_is_whole"),
 )
 PATH, RECEIPT = "Story/one.md", "rcpt_0123456789abcdef0123456789abcdef"
+QUOTE = "The hall is dark"
 GIVEN = {
     "files": {PATH: "The hall is dark and the clock stands."},
-    "receipts": [{"receipt_id": RECEIPT, "evidence": [{"path": PATH, "quote": "The hall is dark"}]}],
+    "receipts": [{"receipt_id": RECEIPT, "evidence": [{"path": PATH, "quote": QUOTE}]}],
 }
 CALL = json.dumps({"tool": "file_reader", "args": {"file_path": "a.md", "start_line": 3}, "nonce": CASE_NONCE})
 
@@ -143,6 +144,27 @@ def test_a_broken_expectation_is_named(reply: str, expect: dict[str, Any], broke
     bad = case_report(reply, expect, "fail", given=GIVEN)
     assert bad.cases[0].right
     assert bad.passed
+
+
+@pytest.mark.parametrize(
+    ("item", "broken"),
+    [
+        ({"start_line": 1, "end_line": 1}, ()),
+        ({"start_line": 2}, (f"evidence: quote_not_found {QUOTE}",)),
+        ({"start_line": "1"}, (f"evidence: other_source {PATH}",)),
+        ({"end_line": "1"}, (f"evidence: other_source {PATH}",)),
+        ({"sha256": "sha256:" + "0" * 64}, (f"evidence: source_changed {PATH}",)),
+        ({"quote": "The hall is bright"}, (f"evidence: other_source {PATH}",)),
+        ({"quote": ""}, (f"evidence: other_source {PATH}",)),
+        ({"path": "Story/two.md"}, (f"evidence: other_source {PATH}",)),
+    ],
+    ids=str,
+)
+def test_a_case_states_what_its_receipts_prove(item: dict[str, Any], broken: tuple[str, ...]) -> None:
+    receipts = [{"receipt_id": RECEIPT, "evidence": [{"path": PATH, "quote": QUOTE, **item}]}]
+    reply = f'Evidence: {PATH} "{QUOTE}" {RECEIPT}'
+    report = case_report(reply, {"evidence": "required"}, given={**GIVEN, "receipts": receipts})
+    assert report.cases[0].broken == broken
 
 
 def test_a_manual_case_counts_neither_way() -> None:

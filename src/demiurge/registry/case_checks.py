@@ -8,7 +8,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from demiurge.errors import InvalidValue
-from demiurge.registry.claims import Grounds, cited_receipts, claim_problem, evidence_problem, has_evidence_line
+from demiurge.registry.citations import cited_receipts, quote_lines
+from demiurge.registry.claims import Grounds, claim_problem, evidence_problem, has_evidence_line
+from demiurge.registry.evidence import EvidenceItem, ToolReceipt
+from demiurge.registry.pack.sources import split_lines
 from demiurge.registry.pack.spellings import argument_spellings, pack_tool_id
 from demiurge.registry.pack.tools import PACK_TOOLS
 from demiurge.registry.pattern import is_match
@@ -16,6 +19,7 @@ from demiurge.registry.proposal import TestCase
 from demiurge.registry.static_checks import SHIPPED_CALLS
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
+from demiurge.values.refs import Ref, ref_of
 from demiurge.wire.tool_envelope import EnvelopeCall, EnvelopeTools, Rejection, read_decision
 
 __all__ = ["CASE_NONCE", "EXPECTATIONS", "broken_expectations", "call_tools"]
@@ -24,6 +28,7 @@ CASE_NONCE: Final = "NONCE"
 """The nonce of a call in the reply of a test case."""
 
 _STOP_HOOK: Final = re.compile(r"\[?STOP[ _-]?HOOK\s*:\s*([a-z_-]+)\]?(?:\s|$)", re.IGNORECASE)
+_NO_DIGEST: Final = ref_of(b"")
 _ANY_ARGS: Final = {"type": "object"}
 
 
@@ -107,14 +112,33 @@ def _receipt(reply: str, wanted: bool, given: Mapping[str, Any], _: Collection[s
 
 def _grounds(given: Mapping[str, Any]) -> Grounds:
     """Returns what a test case gives its reply to rely on. A receipt is its id, or an object with `receipt_id` and
-    `evidence`, a list of objects with `path` and `quote`."""
-    receipts: dict[str, list[tuple[str, str]]] = {}
+    `evidence`, a list of objects with `path`, `quote` and, if wanted, `start_line`, `end_line` and `sha256`."""
+    files = {path: text for path, text in given.get("files", {}).items() if isinstance(text, str)}
+    receipts: dict[str, ToolReceipt] = {}
     for receipt in given.get("receipts", ()):
         found = receipt if isinstance(receipt, Mapping) else {"receipt_id": receipt}
         evidence = found.get("evidence", ())
         items = [item for item in evidence if isinstance(item, Mapping)] if isinstance(evidence, list | tuple) else []
-        receipts[str(found.get("receipt_id"))] = [(str(item.get("path")), str(item.get("quote"))) for item in items]
-    return Grounds(receipts, {path: text for path, text in given.get("files", {}).items() if isinstance(text, str)})
+        name = str(found.get("receipt_id"))
+        stated = [_item(item, files) for item in items]
+        receipts[name] = ToolReceipt(
+            name, str(found.get("tool")), _NO_DIGEST, _NO_DIGEST, tuple(item for item in stated if item is not None)
+        )
+    return Grounds(receipts, files)
+
+
+def _item(given: Mapping[str, Any], files: Mapping[str, str]) -> EvidenceItem | None:
+    """Returns an evidence item of a test case. Lines that it does not state are those where its quote begins and ends,
+    a digest that it does not state is the one of the file now. Returns None if the quote is not in the file."""
+    path, quote = str(given.get("path")), str(given.get("quote", ""))
+    text = files.get(path, "")
+    begins = quote_lines(quote, split_lines(text)) if quote.strip() else ()
+    first = given.get("start_line", begins[0] + 1 if begins else None)
+    if type(first) is not int:
+        return None
+    last = given.get("end_line", first + quote.strip().count("\n"))
+    digest = given.get("sha256", ref_of(text.encode()))
+    return EvidenceItem(path, first, last, quote, Ref(str(digest))) if type(last) is int else None
 
 
 def _must_match(reply: str, wanted: list[str], _: Mapping[str, Any], __: Collection[str]) -> str | None:

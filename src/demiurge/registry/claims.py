@@ -1,48 +1,52 @@
 """Claims of a reply, checked against what recorded calls of the core tools gave: receipts, passages and files.
 
-A reply that names a core tool cites a receipt; a receipt id is valid only if a recorded call gave it; a quote is in its
-source to the letter, but for spaces and the form of quotation marks. Nothing in a reply proves itself.
+A reply that names a core tool cites a receipt; a receipt id is valid only if a recorded call gave it. A claim that
+cites a receipt for a file holds only if the receipt has evidence of this file, the file has not changed since, and
+quotes and line numbers fit the lines of the evidence. Nothing in a reply proves itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
+from demiurge.registry.citations import Citation, cited_receipts, quote_lines, read_citation
 from demiurge.registry.core_ids import ALIASES, CORE_IDS
+from demiurge.registry.evidence import EvidenceItem, ToolReceipt
 from demiurge.registry.look_alikes import fold
+from demiurge.registry.pack.sources import split_lines
+from demiurge.values.refs import ref_of
 
-__all__ = ["ClaimProblem", "Grounds", "cited_receipts", "claim_problem", "evidence_problem", "has_evidence_line"]
+__all__ = ["ClaimProblem", "Grounds", "claim_problem", "evidence_problem", "has_evidence_line"]
 
 ClaimCode: TypeAlias = Literal[
     "fake_tool_use",
     "missing_receipt",
     "unknown_receipt",
     "unknown_source",
+    "other_source",
+    "source_changed",
+    "wrong_line",
     "quote_not_found",
     "evidence_missing",
     "evidence_multiple",
     "evidence_without_source",
 ]
 
-_RECEIPT: Final = re.compile(r"(?<![A-Za-z0-9_])rcpt_[A-Za-z0-9]+")
 _EVIDENCE: Final = re.compile(
     r"\s*(?:[-*>]\s+)?(?:\*\*|__)?\s*evidence\s*(?:\*\*|__)?\s*[:\u2013\u2014-]", re.IGNORECASE
 )
-_PATH: Final = re.compile(r"(?<![\w/.])(?:[\w.-]+/)*[\w.-]+\.[A-Za-z][A-Za-z0-9]{0,4}(?![\w/])")
-_QUOTE: Final = re.compile(r'"([^"\n]{6,})"')
-_MARKS: Final = str.maketrans("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2018\u2019\u201b", '""""""\'\'\'')
 
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """Sources of a reply. `receipts`: for the id of each receipt that a recorded call gave, its passages as pairs
-    of path and quote. `files`: the texts of files by path."""
+    """Sources of a reply. `receipts`: those that recorded calls gave, by their ids. `files`: the texts of files as they
+    are now, by path."""
 
-    receipts: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    receipts: Mapping[str, ToolReceipt] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -66,7 +70,7 @@ def claim_problem(reply: str, grounds: Grounds) -> ClaimProblem | None:
     named = re.search(rf"(?<!\w)(?:core_+)?({_tool_names()})(?!\w)|\btool (?:call|result|output)s?\b", _plain(reply))
     if named is not None and not cited:
         return ClaimProblem("missing_receipt", named[0])
-    return next(_misquotes(reply, grounds), None)
+    return next(_false_citations(reply, grounds), None)
 
 
 def evidence_problem(reply: str, grounds: Grounds) -> ClaimProblem | None:
@@ -76,7 +80,8 @@ def evidence_problem(reply: str, grounds: Grounds) -> ClaimProblem | None:
     if len(lines) != 1:
         return ClaimProblem("evidence_multiple" if lines else "evidence_missing")
     problem = claim_problem(reply, grounds)
-    if problem is None and not (cited_receipts(lines[0]) or _PATH.search(lines[0])):
+    cited = read_citation(lines[0], grounds.files)
+    if problem is None and not (cited.receipts or cited.paths):
         return ClaimProblem("evidence_without_source", lines[0].strip()[:80])
     return problem
 
@@ -86,43 +91,80 @@ def has_evidence_line(reply: str) -> bool:
     return any(_EVIDENCE.match(line) for line in reply.splitlines())
 
 
-def cited_receipts(reply: str) -> tuple[str, ...]:
-    """Returns the receipt ids in a reply, in their order."""
-    return tuple(dict.fromkeys(_RECEIPT.findall(reply)))
+@dataclass(frozen=True, slots=True)
+class _Passage:
+    """Lines of a file that a claim may rely on; `first` is the number of the first one."""
+
+    first: int
+    lines: Sequence[str]
+
+    def has(self, number: int) -> bool:
+        return self.first <= number < self.first + len(self.lines)
 
 
-def _misquotes(reply: str, grounds: Grounds) -> Iterator[ClaimProblem]:
-    """Returns the problems of the lines that quote and name a source, and of evidence lines."""
+def _false_citations(reply: str, grounds: Grounds) -> Iterator[ClaimProblem]:
+    """Returns the problems of the lines that quote or number a source, or cite a receipt for it, and of evidence
+    lines."""
     for line in reply.splitlines():
-        text = line.translate(_MARKS)
-        quotes = _QUOTE.findall(text)
-        bare = _QUOTE.sub(" ", text)
-        paths, receipts = _PATH.findall(bare), cited_receipts(bare)
-        if not (paths or receipts or _EVIDENCE.match(line)):
-            continue
-        known = {*grounds.files, *(path for passages in grounds.receipts.values() for path, _ in passages)}
-        unknown = next((path for path in paths if path not in known), None)
-        if unknown is not None:
-            yield ClaimProblem("unknown_source", unknown)
-        sources = _source_texts(grounds, paths, receipts)
-        yield from (
-            ClaimProblem("quote_not_found", quote[:80])
-            for quote in quotes
-            if not any(_spaced(quote) in source for source in sources)
-        )
+        cited = read_citation(line, grounds.files)
+        names_source = cited.paths or cited.receipts
+        if _EVIDENCE.match(line) or (names_source and (cited.quotes or cited.lines or cited.receipts)):
+            yield from _source_problems(cited, grounds)
+            if cited.quotes or cited.lines:
+                yield from _passage_problems(cited, _passages(cited, grounds))
 
 
-def _source_texts(grounds: Grounds, paths: Collection[str], receipts: Collection[str]) -> list[str]:
-    """Returns the texts that a line may quote: those of the paths that it names, else those of its receipts, else
-    all."""
-    passages = [passage for cited in receipts or grounds.receipts for passage in grounds.receipts.get(cited, ())]
-    in_files = grounds.files.items() if paths or not receipts else ()
-    found = [(path, text) for path, text in (*in_files, *passages) if not paths or path in paths]
-    return [_spaced(text.translate(_MARKS)) for _, text in found]
+def _source_problems(cited: Citation, grounds: Grounds) -> Iterator[ClaimProblem]:
+    for path in cited.paths:
+        if path not in grounds.files:
+            yield ClaimProblem("unknown_source", path)
+        elif cited.receipts:
+            items = [item for item in _items(cited, grounds) if item.path == path]
+            if not items:
+                yield ClaimProblem("other_source", path)
+            elif not any(_is_current(item, grounds) for item in items):
+                yield ClaimProblem("source_changed", path)
+    if cited.paths:
+        for receipt in cited.receipts:
+            if not any(item.path in cited.paths for item in grounds.receipts[receipt].evidence):
+                yield ClaimProblem("other_source", receipt)
+    elif cited.receipts and (cited.quotes or cited.lines):
+        items = _items(cited, grounds)
+        if items and not any(_is_current(item, grounds) for item in items):
+            yield ClaimProblem("source_changed", items[0].path)
 
 
-def _spaced(text: str) -> str:
-    return " ".join(text.split())
+def _passage_problems(cited: Citation, passages: Sequence[_Passage]) -> Iterator[ClaimProblem]:
+    for first, last in cited.lines:
+        if first > last or not all(any(passage.has(number) for passage in passages) for number in (first, last)):
+            yield ClaimProblem("wrong_line", f"{first}" if first == last else f"{first}-{last}")
+    for quote in cited.quotes:
+        begins = [passage.first + place for passage in passages for place in quote_lines(quote, passage.lines)]
+        if not begins:
+            yield ClaimProblem("quote_not_found", quote[:80])
+        elif cited.lines and not any(first <= number <= last for number in begins for first, last in cited.lines):
+            yield ClaimProblem("wrong_line", quote[:80])
+
+
+def _passages(cited: Citation, grounds: Grounds) -> list[_Passage]:
+    """Returns what a claim may rely on: if it cites receipts, the lines of their evidence, else whole files; of the
+    paths that it names, if it names any."""
+    if cited.receipts:
+        items = [item for item in _items(cited, grounds) if _is_current(item, grounds)]
+        return [
+            _Passage(item.start_line, split_lines(grounds.files[item.path])[item.start_line - 1 : item.end_line])
+            for item in items
+            if item.start_line >= 1 and (not cited.paths or item.path in cited.paths)
+        ]
+    return [_Passage(1, split_lines(text)) for path, text in grounds.files.items() if path in (cited.paths or (path,))]
+
+
+def _items(cited: Citation, grounds: Grounds) -> list[EvidenceItem]:
+    return [item for receipt in cited.receipts for item in grounds.receipts[receipt].evidence]
+
+
+def _is_current(item: EvidenceItem, grounds: Grounds) -> bool:
+    return item.path in grounds.files and ref_of(grounds.files[item.path].encode()) == item.sha256
 
 
 def _plain(reply: str) -> str:

@@ -121,7 +121,9 @@ def _misquote(trial: _Trial) -> str | None:
     sound = f'Evidence: {_PATH} line 1 "{_LINE}" ({_RECEIPT.receipt_id})'
     if evidence_problem(sound, _GROUNDS) is not None:
         return "A sound evidence line is refused."
-    return _not_refused(sound.replace("dark", "bright"), "quote_not_found")
+    return _not_refused(sound.replace("line 1", "line 2"), "wrong_line") or _not_refused(
+        sound.replace("dark", "bright"), "quote_not_found"
+    )
 
 
 def _fake_use(trial: _Trial) -> str | None:
@@ -174,7 +176,7 @@ _RECEIPT: Final = receipt_of(
     {"file_path": _PATH},
     [EvidenceItem(_PATH, 1, 1, _LINE, ref_of(_LINE.encode()))],
 )
-_GROUNDS: Final = Grounds({_RECEIPT.receipt_id: [(_PATH, _LINE)]}, {_PATH: _LINE})
+_GROUNDS: Final = Grounds({_RECEIPT.receipt_id: _RECEIPT}, {_PATH: _LINE})
 PLATFORM_CHECKS: Final[tuple[tuple[str, str, Callable[[_Trial], str | None]], ...]] = (
     ("bare_object", "A call is one bare JSON object, and other text beside it makes it no call.", _bare_object),
     ("nonce", "A call with a missing or another nonce is refused.", _nonce),
