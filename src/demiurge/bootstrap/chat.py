@@ -154,7 +154,10 @@ class Chat:
         for _ in range(TRIES):
             chat = await self._ready(on_frame)
             settings = await self._offered(chat, max_tokens, tools, tool_choice, skip_tool_catalog=skip_tool_catalog)
-            request_id, accepted = await self._offer(message, chat, settings)
+            said = await self._offer(message, chat, settings)
+            if said is None:
+                continue
+            request_id, accepted = said
             await self.resume(on_frame)
             refused = self._refusal(accepted)
             if refused is None:
@@ -186,7 +189,10 @@ class Chat:
                 why = f"The last turn of chat {self.id} is not over; wait for it, decide what it waits for, or stop it."
                 raise Conflict(why, code="chat_busy")
             settings = await self._offered(chat, max_tokens, tools, tool_choice, skip_tool_catalog=skip_tool_catalog)
-            request_id, accepted = await self._offer(message, chat, settings)
+            said = await self._offer(message, chat, settings)
+            if said is None:
+                continue
+            request_id, accepted = said
             refused = self._refusal(accepted)
             if refused is None:
                 return Said(request_id, accepted)
@@ -206,14 +212,18 @@ class Chat:
         stored = await asyncio.to_thread(store_attachments, attachments, self.backend.run.put_blob)
         return user_blob(text, attachments=stored, skip_tool_catalog=skip_tool_catalog)
 
-    async def _offer(
-        self, message: bytes, chat: ChatSettings | None, settings: Mapping[str, Any]
-    ) -> tuple[int, Accepted]:
-        """Submits a message after the last one that `chat` knows; None: to a chat that is made first."""
+    async def _offer(self, message: bytes, chat: ChatSettings | None, settings: Mapping[str, Any]) -> Said | None:
+        """Submits a message after the last one that `chat` knows; None: to a chat that is made first. Returns None if
+        the catalog of prompt tools has changed meanwhile."""
         if chat is None:
             await self.create()
         request_id = chat.last_request_id + 1 if chat is not None else 1
-        return request_id, await self._say(message, request_id, settings)
+        try:
+            return Said(request_id, await self._say(message, request_id, settings))
+        except Conflict as conflict:
+            if conflict.code != "catalog_changed":
+                raise
+            return None
 
     async def _offered(
         self,

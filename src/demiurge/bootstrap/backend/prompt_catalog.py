@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any, Final
 
-from demiurge.errors import InvalidValue
+from demiurge.apps.demiurge import CHAT
+from demiurge.errors import Conflict, InvalidValue
 from demiurge.registry.catalog_text import full_text, index_text
 from demiurge.registry.prompt_tool import PromptTool
 from demiurge.stores.protocol import Store
@@ -16,6 +17,7 @@ from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest
 from demiurge.world.review.live_tools import live_tools
 from demiurge.world.review.registry_unit import REGISTRY, REGISTRY_KEY
+from demiurge.world.routing import routed
 from demiurge.world.unit import Unit
 
 __all__ = ["PromptCatalog", "has_prompt_catalog"]
@@ -61,3 +63,24 @@ class PromptCatalog:
             if (ref := ref_of(data)) not in erased or store.has_blob(ref):
                 break
         return store.put_blob(data)
+
+    def require_own(self, host: Host, store: Store, schema: str, value: Any) -> None:
+        """Raises Conflict (`catalog_changed`) if an event is a message that names any text but the catalog of now, so
+        that no caller puts an unapproved text in its place, or an old one back. Raises as `stored`."""
+        named = _named_catalog(host.manifest, schema, value)
+        if named is not None and named != self.stored(host, store):
+            raise Conflict(
+                "The message's `catalog_ref` is not the catalog of prompt tools that is approved now: send the message "
+                "with `Chat.send`, which names it, or leave `catalog_ref` out.",
+                code="catalog_changed",
+            )
+
+
+def _named_catalog(manifest: Manifest, schema: str, value: Any) -> Any:
+    """Returns the catalog that an event from outside names; None if it names none, or no module takes it."""
+    if schema not in manifest.schemas:
+        return None
+    target = routed(manifest, schema, manifest.schemas.validator(schema).normalise(value))
+    if target is None or target[0].module != CHAT or target[2].get("$tag") != "UserMessage":
+        return None
+    return target[2]["$value"].get("catalog_ref")

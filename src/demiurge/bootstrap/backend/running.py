@@ -34,7 +34,8 @@ class Running:
         self._sight = owner.visibility(caller)
 
     async def submit(self, schema: str, value: Any, key: str | None, idempotency_key: str | None) -> Accepted:
-        host = await self._owner.host()
+        owner, host = self._owner, await self._owner.host()
+        owner.prompt_catalog.require_own(host, owner.store, schema, value)
         return await host.submit(schema, value, key=key, idempotency_key=idempotency_key, caller=self._caller)
 
     async def settle(self, unit: str | None) -> None:
