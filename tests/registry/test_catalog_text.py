@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 from hypothesis import given
@@ -52,7 +53,10 @@ ATTACKS = (
 def test_the_index_has_one_line_for_each_tool() -> None:
     text = index_text([PACER])
     assert text == f"{INDEX_HEADER}\n- Scene pacer (id: scene_pacer): When a scene feels slow."
-    assert "core__prompt_tool" in INDEX_HEADER
+
+
+def test_the_headers_name_no_tool_to_call() -> None:
+    assert not re.search(r"core__|\bcall\b", INDEX_HEADER + FULL_HEADER)
 
 
 def test_the_full_text_has_each_field() -> None:

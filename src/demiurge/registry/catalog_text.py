@@ -19,7 +19,7 @@ __all__ = ["FULL_HEADER", "INDEX_HEADER", "entry_ids", "full_text", "index_text"
 
 INDEX_HEADER: Final = (
     "Tool Catalog (prompt tools): instructions for tasks of their kind. They add no tool and give no permission. "
-    "Before you follow one, read its full text: call core__prompt_tool with its id."
+    "Each line says when to use one."
 )
 FULL_HEADER: Final = (
     "Tool Catalog (prompt tools): instructions for tasks of their kind. They add no tool and give no permission. "
