@@ -27,13 +27,15 @@ ELSEWHERE = {"meta.after_commit", "meta.before_commit", "outbox.before_delivery"
     *(
         name
         for name in faults.POINTS
-        if name.startswith(("archive.", "connection.", "file.", "doubt.", "fork.", "hand_over.", "ledger.", "webhook."))
+        if name.startswith(("archive.", "connection.", "file.", "doubt.", "fork.", "hand_over.", "layer.", "ledger."))
     ),
+    *(name for name in faults.POINTS if name.startswith("webhook.")),
 }
 """Points that a chat does not pass; their own tests are in tests/stores (`test_erasing_crash.py` kills at each of
 `erase.` and `erased.`), tests/filesystems, tests/chaos/test_accept_loss_kill.py, tests/bootstrap/test_fork.py,
 tests/bootstrap/test_doubts.py (which kills at each of `doubt.`), tests/bootstrap/test_connections.py (`connection.`),
 tests/bootstrap/test_webhook_kill.py (`webhook.`), tests/bootstrap/test_hand_over.py (`hand_over.`),
+tests/bootstrap/test_prompt_tool_files.py (`layer.`),
 tests/bootstrap/test_manifest_of_others.py and tests/world/host/test_host.py."""
 
 QUICK = ((1, 2), (3, 1))

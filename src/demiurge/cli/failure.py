@@ -59,7 +59,7 @@ def explain(error: BaseException) -> CommandFailure:
         case DemiurgeError():
             message = str(error)
             return CommandFailure(FAILED, error.code, message, message, error)
-        case MemoryError():
+        case MemoryError() | RuntimeError(args=("can't start new thread",)):
             message = "This process may use no more memory: give it more (ulimit -v), or ask for less at a time."
             return CommandFailure(FAILED, "no_memory", message, message, error)
         case OSError(errno=errno.EMFILE | errno.ENFILE):

@@ -16,6 +16,7 @@ from demiurge.registry.core_ids import core_id_of, locked_error
 from demiurge.registry.pattern import checked_pattern
 from demiurge.registry.prompt_tool import FIELDS, PromptTool, read_prompt_tool, tool_problems
 from demiurge.values import canonical_json
+from demiurge.values.article import with_article
 from demiurge.values.refs import Ref, parse_ref, ref_of
 
 __all__ = ["CASE_KINDS", "KINDS", "TARGETS", "TestCase", "ToolProposal", "read_proposal"]
@@ -205,12 +206,16 @@ def _typed(found: Any, fields: Mapping[str, type], path: str) -> list[tuple[str,
     if not isinstance(found, Mapping):
         return [(path, "is an object")]
     return [
-        (f"{path}.{name}", f"is a {fields[name].__name__.lower()}" if name in fields else "is no field here")
+        (f"{path}.{name}", f"is {with_article(_words(fields[name]))}" if name in fields else "is no field here")
         for name, value in found.items()
         if name not in fields
         or not isinstance(value, fields[name])
         or (isinstance(value, int) and fields[name] is int and (isinstance(value, bool) or value < 1))
     ]
+
+
+def _words(kind: type) -> str:
+    return {str: "text", bool: "boolean", int: "integer from 1 on", list: "list"}.get(kind, "object")
 
 
 def _pattern_problems(expect: Any, path: str) -> list[tuple[str, str]]:
