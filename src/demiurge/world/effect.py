@@ -163,6 +163,11 @@ class EffectCall:
     def get_blob(self, ref: Ref) -> bytes:
         return self.services.get_blob(ref)
 
+    async def read_cell(self, unit: Unit) -> CellReading:
+        """Reads the state of a unit, which is stored as a blob for that."""
+        with self._noting_stall():
+            return await self.services.read_cell(unit)
+
     async def request(self, kind: str, params: Mapping[str, Any]) -> Result:
         if self.injections.are_in(params):
             message = "What a tool asks for is recorded, so it can't hold the credentials of a connection."

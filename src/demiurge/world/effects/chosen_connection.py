@@ -90,7 +90,7 @@ class ChosenConnection:
         return state
 
     async def _cell(self, module: str, key: str) -> CellReading:
-        return await self._call.services.read_cell(Unit(module, key))
+        return await self._call.read_cell(Unit(module, key))
 
     def _grants(self) -> list[Grant | None]:
         """Returns the grant of the call, as it was when the call was admitted and as it is in force."""

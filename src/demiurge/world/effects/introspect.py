@@ -61,7 +61,7 @@ async def _manifest(call: EffectCall, _params: Mapping[str, Any]) -> Result:
 
 async def _state(call: EffectCall, params: Mapping[str, Any]) -> Result:
     module = _module(call.manifest, params["module"])
-    reading = await call.services.read_cell(Unit(module.name, params["key"]))
+    reading = await call.read_cell(Unit(module.name, params["key"]))
     if reading.cell is None:
         return succeeded(state_ref=None, reading=reading.to_node())
     view = call.manifest.schemas.validator(module.state).to_json(reading.cell)
@@ -72,7 +72,7 @@ async def _journal_head(call: EffectCall, params: Mapping[str, Any]) -> Result:
     """Returns the head of a unit's chain; of the asking unit if no module is named."""
     name = params["module"]
     unit = call.unit if name is None else Unit(_module(call.manifest, name).name, params["key"] or "")
-    reading = await call.services.read_cell(unit)
+    reading = await call.read_cell(unit)
     return succeeded(head=ref_from_digest(reading.head), manifest_ref=reading.manifest, reading=reading.to_node())
 
 
@@ -91,7 +91,7 @@ async def _list_cells(call: EffectCall, params: Mapping[str, Any]) -> Result:
 
 async def _cell(call: EffectCall, unit: Unit) -> dict[str, Any] | None:
     try:
-        reading = await call.services.read_cell(unit)
+        reading = await call.read_cell(unit)
     except DemiurgeError as error:
         nothing = {"unit": str(unit), "unit_seq": 0, "state_hash": None}
         return {"key": unit.key, "reading": nothing, "problem": error.code}

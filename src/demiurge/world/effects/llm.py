@@ -174,7 +174,7 @@ def _items(message: bytes | None, get: Callable[[Ref], bytes]) -> list[Item] | N
 async def _whole(call: EffectCall, messages: Sequence[list[Item] | None]) -> tuple[Item, ...]:
     """Returns the items of a request, with a stand-in for each erased message."""
     refs = call.intent.params["message_refs"]
-    cell = (await call.services.read_cell(call.unit)).cell if None in messages else None
+    cell = (await call.read_cell(call.unit)).cell if None in messages else None
     return without_erased(
         erased_message(cell, call.manifest.settings, ref) if items is None else items
         for ref, items in zip(refs, messages, strict=True)

@@ -54,7 +54,7 @@ class PromptToolEffects:
 
 
 async def _check(call: EffectCall, params: Mapping[str, Any]) -> Result:
-    reading = await call.services.read_cell(Unit(REGISTRY, REGISTRY_KEY))
+    reading = await call.read_cell(Unit(REGISTRY, REGISTRY_KEY))
     live = [found.tool for found in live_tools(reading.cell, call.get_blob)]
     proposal = read_proposal(canonical_json.parse_object(call.get_blob(Ref(params["body_ref"]))))
     report = await asyncio.to_thread(run_harness, proposal, live, call.manifest.toolset.keys())
@@ -71,14 +71,14 @@ async def _propose(call: EffectCall, params: Mapping[str, Any]) -> Result:
         if record.kind == "event" and record.body["schema"] == REFUSED:
             refused = record.body["value"]
             return failed(refused["code"], refused["message"])
-    cell = (await call.services.read_cell(Unit(PROPOSAL, proposal_id))).cell
+    cell = (await call.read_cell(Unit(PROPOSAL, proposal_id))).cell
     if cell is None:
         raise InvalidValue("The proposal was not taken.", code="invalid_proposal")
     return succeeded(proposal=proposal_id, state=cell["state"], digest=params["body_ref"])
 
 
 async def _tools(call: EffectCall, _params: Mapping[str, Any]) -> Result:
-    reading = await call.services.read_cell(Unit(REGISTRY, REGISTRY_KEY))
+    reading = await call.read_cell(Unit(REGISTRY, REGISTRY_KEY))
     found = [live.tool.to_json() for live in live_tools(reading.cell, call.get_blob)]
     return succeeded(tools_ref=await call.put_blob(canonical_json.encode(found)), reading=reading.to_node())
 

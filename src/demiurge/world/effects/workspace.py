@@ -71,7 +71,7 @@ class _Versions(NamedTuple):
 
 
 async def _versions(call: EffectCall, name: str) -> _Versions:
-    reading = await call.services.read_cell(Unit(WORKSPACE, name))
+    reading = await call.read_cell(Unit(WORKSPACE, name))
     versions = reading.cell["versions"] if reading.cell is not None else []
     return _Versions(name, reading, [Ref(version["root_hash"]) for version in versions])
 
