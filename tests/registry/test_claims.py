@@ -1,4 +1,4 @@
-"""What a reply claims, against the receipts, passages and files that it may rely on."""
+"""Tests of the claim checker: claims of a reply against the receipts, passages and files that it may rely on."""
 
 from __future__ import annotations
 

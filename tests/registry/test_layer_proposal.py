@@ -1,4 +1,4 @@
-"""What a changed entry of a layer file proposes."""
+"""Tests of the proposal that a changed entry of a layer file becomes."""
 
 from __future__ import annotations
 

@@ -50,13 +50,13 @@ def review_opened(proposal_id: str, proposal: ToolProposal, body: Ref, by: str) 
 
 
 def issue_tags(proposal_id: str, tool_id: str) -> list[str]:
+    """Returns the tags of both issues, by which they are found."""
     return ["tool-proposal", f"tool:{tool_id}", f"proposal:{proposal_id}"]
 
 
 def issues_closed(proposal_id: str, text: str, by: str = "system") -> list[Emit]:
     """Returns the events that say `text` in the first issue of a proposal and close both."""
-    comment = {"issue": review_issue(proposal_id), "body": text, "action": "tool-decision", "by": by}
-    return [Emit(ISSUE_COMMENT, comment), _closed(review_issue(proposal_id)), decision_closed(proposal_id)]
+    return [_comment(proposal_id, text, by), _closed(review_issue(proposal_id)), decision_closed(proposal_id)]
 
 
 def decision_closed(proposal_id: str) -> Emit:
@@ -69,11 +69,13 @@ def _closed(issue: str) -> Emit:
 
 
 def decision_comment(proposal_id: str, decision: Mapping[str, Any]) -> Emit:
-    text = decision_text(decision)
-    return Emit(
-        ISSUE_COMMENT,
-        {"issue": review_issue(proposal_id), "body": text, "action": "tool-decision", "by": decision["by"]},
-    )
+    """Returns the event that says a decision in the issue for the Chief of Staff."""
+    return _comment(proposal_id, decision_text(decision), decision["by"])
+
+
+def _comment(proposal_id: str, text: str, by: str) -> Emit:
+    comment = {"issue": review_issue(proposal_id), "body": text, "action": "tool-decision", "by": by}
+    return Emit(ISSUE_COMMENT, comment)
 
 
 _DECIDED: Final = {
@@ -85,5 +87,6 @@ _DECIDED: Final = {
 
 
 def decision_text(decision: Mapping[str, Any]) -> str:
+    """Returns a decision as one sentence, with its reason."""
     reason = f": {decision['reason']}" if decision["reason"].strip() else "."
     return f"{_DECIDED[decision['verdict']]} by {decision['by']}{reason}"

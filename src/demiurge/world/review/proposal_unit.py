@@ -190,7 +190,7 @@ def _withdrawn(state: State, value: Mapping[str, Any], context: ReducerContext) 
         return _refused(context, "role_missing", "Only its author or a user withdraws a proposal.")
     if state["state"] not in OPEN_STATES:
         return _wrong_state(state, context, "be withdrawn")
-    return _ended(state, "withdrawn", {"verdict": "withdraw", "by": by, **_why(value)}, context)
+    return _ended(state, "withdrawn", {"verdict": "withdraw", "by": by, "reason": value["reason"]}, context)
 
 
 def _read(body_ref: Ref, context: ReducerContext) -> ToolProposal:
@@ -311,14 +311,13 @@ def _checked(state: State, value: Mapping[str, Any], context: ReducerContext) ->
 
 def _decided(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
     verdict = value["verdict"]
-    is_user = _is_person(context, "user")
-    if not is_user and not (verdict == "needs_changes" and _is_person(context, "chief")):
+    if not _is_person(context, "user") and not (verdict == "needs_changes" and _is_person(context, "chief")):
         return _refused(context, "role_missing", "Only a user decides on a proposal.")
     if verdict not in _VERDICTS:
         return _refused(context, "invalid_verdict", f"A verdict is one of {', '.join(_VERDICTS)}.")
     if state["state"] not in ("chief_review", "user_decision"):
         return _wrong_state(state, context, "be decided on")
-    decision = {"verdict": verdict, "by": context.stamp.actor, **_why(value)}
+    decision = {"verdict": verdict, "by": context.stamp.actor, "reason": value["reason"]}
     if verdict == "approve":
         return _approved(state, decision, context)
     if not value["reason"].strip():
@@ -386,10 +385,6 @@ def _ended(state: State, ends_as: str, decision: Mapping[str, Any], context: Red
 
 
 # -- what all have in common ------------------------------------------------------------------------------------------
-
-
-def _why(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {"reason": value["reason"]}
 
 
 def _dated(state: State, decision: Mapping[str, Any], context: ReducerContext) -> dict[str, Any]:
