@@ -1,5 +1,5 @@
 /** The frame around the panels: login, navigation, and the banner that says that the server is away. */
-import { Suspense, useEffect, useState } from "react";
+import { Fragment, Suspense, useEffect, useState } from "react";
 import { ApprovalsProvider, useApprovals } from "./features/demiurge/approvals";
 import { LoginPage } from "./login";
 import { startStream, stopStream, useStreamStatus } from "./live/stream";
@@ -69,15 +69,18 @@ function Shell({ session }: { session: Session }) {
         <span className="brand">Demiurge</span>
         <nav aria-label="Panels">
           {PANELS.map((each) => (
-            <Link key={each.path} href={each.path} aria-current={each === panel ? "page" : undefined}>
-              {each.label}
-              {each.badge === "approvals" && waiting > 0 && (
-                <span className="count">
-                  {waiting}
-                  <span className="unseen"> waiting</span>
-                </span>
-              )}
-            </Link>
+            <Fragment key={each.path}>
+              {each.section !== undefined && <span className="section">{each.section}</span>}
+              <Link href={each.path} aria-current={each === panel ? "page" : undefined}>
+                {each.label}
+                {each.badge === "approvals" && waiting > 0 && (
+                  <span className="count">
+                    {waiting}
+                    <span className="unseen"> waiting</span>
+                  </span>
+                )}
+              </Link>
+            </Fragment>
           ))}
         </nav>
         <span className="who" title={`Roles: ${session.roles.join(", ")}`}>

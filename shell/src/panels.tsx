@@ -7,6 +7,8 @@ export interface Panel {
   path: string;
   label: string;
   component: ComponentType;
+  /** The heading that the navigation shows before it. */
+  section?: string;
   /** The number that the navigation shows beside the label, such as of calls that wait. */
   badge?: "approvals";
 }
@@ -25,4 +27,10 @@ export const PANELS: Panel[] = [
   { path: "/workspaces", label: "Workspaces", component: lazy(() => import("./panels/workspaces-panel")) },
   { path: "/manifest", label: "Manifest", component: lazy(() => import("./panels/manifest-panel")) },
   { path: "/cost", label: "Cost", component: lazy(() => import("./panels/cost-panel")) },
+  {
+    path: "/prompt-tools",
+    label: "Prompt Tools",
+    section: "Settings",
+    component: lazy(() => import("./panels/prompt-tools/prompt-tools-panel")),
+  },
 ];
