@@ -32,7 +32,7 @@ CREATED = {"$tag": "ChatCreated", "$value": {"chat_id": "c9", "title": "T", "cre
 PROPOSES = frozenset({"agent", "chief", "user"})
 JUDGES = frozenset({"chief", "user"})
 READS_ISSUES = ALL - {"viewer"}
-USER, APPROVER = frozenset({"user"}), frozenset({"approver"})
+USER = frozenset({"user"})
 PROPOSAL = proposal_of()
 PROPOSAL["testCases"] = [*PROPOSAL["testCases"], {"id": "by_eye", "should": "pass", "check": "Look at it."}]
 READ = {"digest": "{digest}"}
@@ -43,19 +43,17 @@ SAID = {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]
 
 class Row(NamedTuple):
     """What a path answers: `status` to the roles that `may`, `refused` to the others. `query` and `body` (JSON, or
-    bytes) are what is asked with; `{digest}` in a body stands for the digest of the proposal. The roles in `hidden` are
-    answered 404, as for any blob that they may not read."""
+    bytes) are what is asked with; `{digest}` in a body stands for the digest of the proposal."""
 
     may: frozenset[str]
     status: int = 200
     query: str = ""
     body: Any = None
     refused: int = 403
-    hidden: frozenset[str] = frozenset()
 
     def answer(self, role: str) -> int:
         """The status for a role."""
-        return self.status if role in self.may else 404 if role in self.hidden else self.refused
+        return self.status if role in self.may else self.refused
 
 
 ROWS = {
@@ -87,7 +85,7 @@ ROWS = {
     "GET /api/doubts": Row(ASKED),
     "POST /api/doubts/{doubt_id}": Row(DECIDES, 404, body={"outcome": "done", "reason": "seen"}),
     "GET /api/issues": Row(READS_ISSUES),
-    "POST /api/issues": Row(WRITES, 201, body={"title": "Two endings"}),
+    "POST /api/issues": Row(READS_ISSUES, 201, body={"title": "Two endings"}),
     "GET /api/issues/{issue_id}": Row(READS_ISSUES),
     "POST /api/issues/{issue_id}/comments": Row(READS_ISSUES, 201, body={"body": "Seen."}),
     "POST /api/issues/{issue_id}/actions": Row(USER, body={"action": "reject", **WHY}),
@@ -107,10 +105,10 @@ ROWS = {
     "GET /api/prompt-tools": Row(ALL),
     "GET /api/prompt-tools/{tool_id}": Row(ALL),
     "GET /api/prompt-tools/{tool_id}/history": Row(READS_ISSUES),
-    "GET /api/prompt-tools/{tool_id}/versions/{version}": Row(RECORDS, hidden=APPROVER),
-    "GET /api/prompt-tools/{tool_id}/diff": Row(RECORDS, query="?old=1&new=1", hidden=APPROVER),
+    "GET /api/prompt-tools/{tool_id}/versions/{version}": Row(READS_ISSUES),
+    "GET /api/prompt-tools/{tool_id}/diff": Row(READS_ISSUES, query="?old=1&new=1"),
     "POST /api/prompt-tools/{tool_id}/rollback": Row(
-        WRITES, 201, body={"version": 1, "rationale": "The first text was better."}, hidden=APPROVER
+        WRITES, 201, body={"version": 1, "rationale": "The first text was better."}
     ),
     "GET /api/prompt-tool-files": Row(USER),
     "POST /api/prompt-tool-files/sync": Row(USER),

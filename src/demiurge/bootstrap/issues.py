@@ -49,14 +49,9 @@ class IssueBoard:
     ) -> IssueView:
         """Opens an issue."""
         issue_id = f"issue-{SystemEntropy().token(5).hex()}"
-        given: dict[str, Any] = {
-            "title": title,
-            "body_ref": self.backend.run.put_blob(body.encode()),
-            "assignee": assignee,
-        }
-        given |= {"tags": list(tags), "priority": priority}
+        given: dict[str, Any] = {"title": title, "assignee": assignee, "tags": list(tags), "priority": priority}
         nothing: dict[str, Any] = {"opened_by": None, "status": "open", "actions": [], "proposal": None, "digest": None}
-        await self.backend.run.submit_review(ISSUE_OPEN, {"issue": issue_id, **given, **nothing})
+        await self.backend.run.submit_review(ISSUE_OPEN, {"issue": issue_id, **given, **nothing}, body)
         return await self.show(issue_id)
 
     async def comment(self, issue_id: str, body: str) -> IssueView:

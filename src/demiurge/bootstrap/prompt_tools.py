@@ -14,9 +14,7 @@ from demiurge.registry.core_ids import core_id_of, require_unlocked
 from demiurge.registry.prompt_tool import FIELDS, PromptTool
 from demiurge.registry.proposal import read_proposal
 from demiurge.registry.tool_diff import FieldDiff, tool_diff
-from demiurge.values import canonical_json
 from demiurge.values.clock import SystemEntropy
-from demiurge.values.refs import Ref
 from demiurge.world.review.proposal_unit import (
     PROPOSAL_CHECK,
     PROPOSAL_DECIDE,
@@ -57,14 +55,10 @@ class PromptToolRegistry:
     async def propose(self, given: Mapping[str, Any], revises: str | None = None) -> ToolProposalView:
         """Submits a proposal, or a revision of the proposal `revises`. `given`: the proposal as a file holds it; of a
         change, fields that are missing are those of the live tool."""
-        body = read_proposal(await self._completed(given)).encode()
-        ref = self.backend.run.put_blob(body)
-        if revises is None:
-            proposal_id = f"p{SystemEntropy().token(5).hex()}"
-            await self._send(PROPOSAL_SUBMIT, {"proposal_id": proposal_id, "body_ref": ref})
-            return await self.proposal(proposal_id)
-        await self._send(PROPOSAL_REVISE, {"proposal_id": revises, "body_ref": ref})
-        return await self.proposal(revises)
+        text = read_proposal(await self._completed(given)).encode().decode()
+        if revises is not None:
+            return await self._sent(PROPOSAL_REVISE, revises, {}, text)
+        return await self._sent(PROPOSAL_SUBMIT, f"p{SystemEntropy().token(5).hex()}", {}, text)
 
     async def _completed(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns a proposal with the fields and the digest of the live tool that it changes."""
@@ -81,7 +75,7 @@ class PromptToolRegistry:
         """Returns the live tool of a layer, None if the layer has none with this id."""
         found = await self.backend.read.tool_versions(tool_id)
         digest = next((version.digest for version in found if version.layer == layer and version.is_live), None)
-        return PromptTool.from_json(self._json(digest)) if digest is not None else None
+        return PromptTool.from_json(await self._approved(digest)) if digest is not None else None
 
     async def proposals(self, state: str | None = None, tool: str | None = None) -> list[ToolProposalView]:
         """Returns the proposals in this state (None: in any) for this tool, newest first, without their bodies."""
@@ -149,8 +143,7 @@ class PromptToolRegistry:
     async def version(self, tool_id: str, version: int, layer: str | None = None) -> dict[str, Any]:
         """Returns the document of an approval: the tool, who proposed, reviewed and approved it, and when. Raises
         NotFound (`no_version`)."""
-        found: dict[str, Any] = self._json((await self._version(tool_id, version, layer)).snapshot)
-        return found
+        return await self._approved((await self._version(tool_id, version, layer)).snapshot)
 
     async def diff(self, tool_id: str, old: int, new: int, layer: str | None = None) -> list[FieldDiff]:
         """Returns the differences between two approved versions. Raises NotFound (`no_version`)."""
@@ -158,11 +151,12 @@ class PromptToolRegistry:
         return tool_diff(_tool(before["tool"]), _tool(after["tool"]))
 
     async def proposal_diff(self, proposal_id: str) -> list[FieldDiff]:
-        """Returns the differences between what a proposal changes and what it proposes."""
+        """Returns the differences between what a proposal changes and what it proposes. Raises NotFound if it names a
+        version that was never approved in this world."""
         found = await self.proposal(proposal_id)
         body = found.body or {}
         proposed = None if found.kind == "delete" else PromptTool.from_json({name: body[name] for name in FIELDS})
-        return tool_diff(_tool(self._json(found.base)) if found.base is not None else None, proposed)
+        return tool_diff(_tool(await self._approved(found.base)) if found.base is not None else None, proposed)
 
     async def rollback(self, tool_id: str, version: int, rationale: str, layer: str | None = None) -> ToolProposalView:
         """Proposes an approved version again, with its examples and test cases. It is reviewed like any other
@@ -170,10 +164,9 @@ class PromptToolRegistry:
         chosen = await self._version(tool_id, version, layer)
         if chosen.kind == "delete":
             raise InvalidValue(f"Version {version} deleted {tool_id}: choose another one.", code="deleted_version")
-        document = self._json(chosen.snapshot)
         live = await self._live(tool_id, chosen.layer)
-        body = {**self._json(document["proposalDigest"]), "rationale": rationale}
-        body |= {"proposalType": "new" if live is None else "modify"}
+        approved = (await self.proposal(chosen.proposal)).body or {}
+        body = {**approved, "rationale": rationale, "proposalType": "new" if live is None else "modify"}
         body.pop("baseHash", None)
         return await self.propose(body if live is None else {**body, "baseHash": live.digest})
 
@@ -206,15 +199,14 @@ class PromptToolRegistry:
     async def _decided(self, proposal_id: str, digest: str, verdict: str, reason: str) -> ToolProposalView:
         return await self._sent(PROPOSAL_DECIDE, proposal_id, {"digest": digest, "verdict": verdict, "reason": reason})
 
-    async def _sent(self, schema: str, proposal_id: str, value: Mapping[str, Any]) -> ToolProposalView:
-        await self._send(schema, {"proposal_id": proposal_id, **value})
+    async def _sent(
+        self, schema: str, proposal_id: str, value: Mapping[str, Any], text: str | None = None
+    ) -> ToolProposalView:
+        await self.backend.run.submit_review(schema, {"proposal_id": proposal_id, **value}, text)
         return await self.proposal(proposal_id)
 
-    async def _send(self, schema: str, value: Mapping[str, Any]) -> None:
-        await self.backend.run.submit_review(schema, dict(value))
-
-    def _json(self, ref: str) -> Any:
-        return canonical_json.parse(self.backend.read.get_blob(Ref(ref)))
+    async def _approved(self, ref: str) -> dict[str, Any]:
+        return await self.backend.read.approved_document(ref)
 
 
 def _tool(record: Mapping[str, str] | None) -> PromptTool | None:

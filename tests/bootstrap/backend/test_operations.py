@@ -40,6 +40,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "run.choose_connection": ("u", None, None),
     "run.submit_review": ("sys/IssueComment@1", {"issue": "i", "body": "x", "action": None, "by": None}),
     "read.proposal": ("p",),
+    "read.approved_document": ("sha256:",),
     "read.issue": ("i",),
     "run.add_webhook": ("https://x.example", ""),
     "run.remove_webhook": ("h",),

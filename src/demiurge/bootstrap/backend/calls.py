@@ -115,9 +115,10 @@ class RunCalls(Protocol):
         ...
 
     @needs("agent", "approver", "chief")
-    async def submit_review(self, schema: str, value: dict[str, Any]) -> None:
+    async def submit_review(self, schema: str, value: dict[str, Any], text: str | None = None) -> None:
         """Sends an event to a proposal or to an issue, and waits for its consequences. Raises the error with which the
-        unit refuses it; the unit decides who may do what."""
+        unit refuses it; the unit decides who may do what. `text`: a new proposal, or the body of a new issue; the owner
+        stores it, so this takes no right to store blobs, and no address stands for a text."""
 
     @needs("user")
     async def sync_tool_files(self) -> list[LayerStatus]:
@@ -202,6 +203,12 @@ class ReadCalls(Protocol):
     @needs("agent", "approver", "chief")
     async def tool_versions(self, tool: str | None = None) -> list[ToolVersion]:
         """The approved versions of a prompt tool (None: of all), newest first."""
+        ...
+
+    @needs("agent", "approver", "chief")
+    async def approved_document(self, ref: str) -> dict[str, Any]:
+        """The document of an approval, or the record of an approved prompt tool, by the address in a `ToolVersion`; no
+        other blob."""
         ...
 
     @needs("agent", "approver", "chief")

@@ -118,6 +118,9 @@ class Reading:
     async def tool_versions(self, tool: str | None = None) -> list[ToolVersion]:
         return review.versions(self._owner.reader(), tool)
 
+    async def approved_document(self, ref: str) -> dict[str, Any]:
+        return review.approved_document(self._owner.reader(), self._owner.store, ref)
+
     async def proposals(self, state: str | None = None, tool: str | None = None) -> list[ToolProposalView]:
         return review.proposals(self._owner.reader(), self._owner.store, state, tool)
 

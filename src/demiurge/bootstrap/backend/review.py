@@ -35,7 +35,17 @@ from demiurge.world.review.proposal_unit import (
 from demiurge.world.review.registry_unit import REGISTRY, REGISTRY_KEY, live_key
 from demiurge.world.unit import Unit
 
-__all__ = ["catalog", "issue", "issues", "proposal", "proposals", "submit", "versions"]
+__all__ = [
+    "approved_document",
+    "body_of",
+    "catalog",
+    "issue",
+    "issues",
+    "proposal",
+    "proposals",
+    "submit",
+    "versions",
+]
 
 _MS: Final = 1_000_000
 _TAKEN: Final = (
@@ -43,6 +53,9 @@ _TAKEN: Final = (
     *(PROPOSAL_CHECK, PROPOSAL_DECIDE, ISSUE_OPEN, ISSUE_COMMENT, ISSUE_UPDATE),
 )
 """The events that a caller may send."""
+
+_WITH_BODY: Final = (PROPOSAL_SUBMIT, PROPOSAL_REVISE, ISSUE_OPEN)
+"""The events that bring a text, which the owner stores."""
 
 _ERRORS: Final[Mapping[str, type[DemiurgeError]]] = {
     "core_tool_locked": UsageError,
@@ -58,6 +71,23 @@ _ERRORS: Final[Mapping[str, type[DemiurgeError]]] = {
 """The class of the error for a code with which a unit refuses; any other is an InvalidValue."""
 
 _REGISTRY: Final = Unit(REGISTRY, REGISTRY_KEY)
+
+
+def body_of(schema: str, value: Mapping[str, Any], text: str | None) -> bytes | None:
+    """Returns the bytes of the text that an event brings; None for an event without one. Raises InvalidValue: an
+    address in its place would show the caller a blob that the caller may not read."""
+    if schema not in _WITH_BODY:
+        if text is not None:
+            raise InvalidValue(f"{schema} takes no text.", code="body_given")
+        return None
+    if "body_ref" in value:
+        raise InvalidValue(f"{schema} takes its text from the caller, and no address of one.", code="body_ref_given")
+    if text is None:
+        raise InvalidValue(f"{schema} takes a text.", code="no_body")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidValue("The text has half a surrogate pair: it is no Unicode.", code="bad_text") from None
 
 
 async def submit(host: Host, schema: str, value: Mapping[str, Any], caller: Caller) -> None:
@@ -129,6 +159,15 @@ def versions(host: Host, tool_id: str | None) -> list[ToolVersion]:
         )
         for entry in reversed(found)
     ]
+
+
+def approved_document(host: Host, store: Store, ref: str) -> dict[str, Any]:
+    """Returns the document of an approval, or the record of an approved tool. Raises NotFound for any other address,
+    Damaged."""
+    if all(ref not in (version.snapshot, version.digest) for version in versions(host, None)):
+        raise NotFound(f"There is no approved version of a prompt tool at {ref}.")
+    found: dict[str, Any] = _json(store, ref)
+    return found
 
 
 def proposals(host: Host, store: Store, state: str | None, tool: str | None) -> list[ToolProposalView]:

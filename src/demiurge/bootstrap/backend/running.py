@@ -143,8 +143,11 @@ class Running:
         await self._owner.follow_webhooks()
         return tested
 
-    async def submit_review(self, schema: str, value: dict[str, Any]) -> None:
-        await review.submit(await self._owner.host(), schema, value, self._caller)
+    async def submit_review(self, schema: str, value: dict[str, Any], text: str | None = None) -> None:
+        host = await self._owner.host()
+        body = review.body_of(schema, value, text)
+        given = {**value, "body_ref": self.put_blob(body)} if body is not None else value
+        await review.submit(host, schema, given, self._caller)
 
     async def sync_tool_files(self) -> list[LayerStatus]:
         host, owner = await self._owner.host(), self._owner
