@@ -55,7 +55,14 @@ async def test_no_address_takes_the_place_of_the_text_of_an_issue_or_a_proposal(
     """Else an approver would read any blob as the body of an issue."""
     async with opened(tmp_path / "w") as world:
         secret = world.blobs.put(SECRET)
-        value: dict[str, Any] = {"issue": "issue-1", "proposal_id": "p1", "title": "T", "body_ref": secret, "assignee": "", "tags": []}
+        value: dict[str, Any] = {
+            "issue": "issue-1",
+            "proposal_id": "p1",
+            "title": "T",
+            "body_ref": secret,
+            "assignee": "",
+            "tags": [],
+        }
         value |= {"priority": "normal", "status": "open", "opened_by": None}
         value |= {"actions": [], "proposal": None, "digest": None}
         run = world.acting_as(APPROVER).backend.run
