@@ -30,24 +30,29 @@ __all__ = [
 
 
 class DemiurgeError(Exception):
-    """The root of the tree. `code` is stable; `message` is one sentence for a person."""
+    """The root of the tree. `code` is stable; `message` is one sentence for a person; `details` are JSON-ready data for
+    a program, empty if there is no more to say."""
 
     code = "error"
 
-    def __init__(self, message: str, *, code: str | None = None) -> None:
+    def __init__(self, message: str, *, code: str | None = None, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.message = message
+        self.details: dict[str, Any] = dict(details or {})
         if code is not None:
             self.code = code
 
 
 class InvalidValue(DemiurgeError):
-    """A value breaks its schema. `path` is dotted (`$value.chat_id`, `steps[2].id`), empty at the top."""
+    """A value breaks its schema. `path` is dotted (`$value.chat_id`, `steps[2].id`), empty at the top. `details` names
+    each problem if there are several."""
 
     code = "invalid_value"
 
-    def __init__(self, message: str, *, path: str = "", code: str | None = None) -> None:
-        super().__init__(f"{path}: {message}" if path else message, code=code)
+    def __init__(
+        self, message: str, *, path: str = "", code: str | None = None, details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(f"{path}: {message}" if path else message, code=code, details=details)
         self.path = path
 
 
@@ -60,13 +65,9 @@ class NotFound(DemiurgeError):
 
 
 class Conflict(DemiurgeError):
-    """`details` says who was first and with what, as JSON-ready data; empty if nobody can tell."""
+    """`details` says who was first and with what; empty if nobody can tell."""
 
     code = "conflict"
-
-    def __init__(self, message: str, *, code: str | None = None, details: Mapping[str, Any] | None = None) -> None:
-        super().__init__(message, code=code)
-        self.details: dict[str, Any] = dict(details or {})
 
 
 class Unavailable(DemiurgeError):

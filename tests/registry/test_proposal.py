@@ -67,6 +67,7 @@ def test_a_bad_field_is_named(changed: dict[str, Any], field: str) -> None:
         read_proposal(proposal_of(**changed))
     assert refused.value.code == "invalid_proposal"
     assert f"{field}:" in refused.value.message
+    assert field in [problem["field"] for problem in refused.value.details["problems"]]
 
 
 @pytest.mark.parametrize(

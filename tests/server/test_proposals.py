@@ -188,6 +188,8 @@ async def test_a_proposal_with_a_wrong_form_is_refused_with_all_problems(served:
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_proposal")
     assert "name:" in answer.json()["message"]
     assert "rationale:" in answer.json()["message"]
+    problems = {each["field"]: each["problem"] for each in answer.json()["details"]["problems"]}
+    assert problems == {"name": "has 1 to 80 characters.", "rationale": "has 20 to 2000 characters."}
     assert (await agent.get("/api/proposals/p0000000000")).json()["code"] == "no_proposal"
 
 

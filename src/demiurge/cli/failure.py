@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from demiurge.errors import Conflict, DemiurgeError
+from demiurge.errors import DemiurgeError
 
 __all__ = ["CommandFailure", "OutcomeError", "explain"]
 
@@ -38,7 +38,7 @@ class CommandFailure:
 
     def document(self) -> dict[str, Any]:
         """Returns what `--json` prints."""
-        details = self.cause.details if isinstance(self.cause, Conflict) else {}
+        details = self.cause.details if isinstance(self.cause, DemiurgeError) else {}
         error = {"code": self.code, "message": self.message, **({"details": details} if details else {})}
         return {**self.shown, "error": error}
 

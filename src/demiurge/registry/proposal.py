@@ -101,7 +101,7 @@ class ToolProposal:
 def read_proposal(given: Mapping[str, Any]) -> ToolProposal:
     """Returns the proposal in a document; one that deletes a tool needs no examples and no test cases. Raises
     UsageError (`core_tool_locked`) if it names a core tool in any spelling, before anything else; InvalidValue
-    (`invalid_proposal`) with all other problems."""
+    (`invalid_proposal`) with all other problems, also one by one in `details`."""
     _require_no_core_id(given)
     wrong = [(name, "is no field of a proposal") for name in given if name not in _BODY]
     wrong += tool_problems(given)
@@ -121,7 +121,9 @@ def read_proposal(given: Mapping[str, Any]) -> ToolProposal:
     if kind != "delete" or examples or cases:
         wrong += [*_example_problems(examples), *_cases_problems(cases)]
     if wrong:
-        raise InvalidValue(" ".join(f"{field}: {problem}." for field, problem in wrong), code="invalid_proposal")
+        told = " ".join(f"{field}: {problem}." for field, problem in wrong)
+        problems = [{"field": field, "problem": f"{problem}."} for field, problem in wrong]
+        raise InvalidValue(told, code="invalid_proposal", details={"problems": problems})
     return ToolProposal(
         read_prompt_tool(given),
         kind,

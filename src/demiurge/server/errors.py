@@ -70,7 +70,11 @@ class ErrorBody(BaseModel):
 
     code: str = Field(description="A stable code, in lower case.", examples=["not_found"])
     message: str = Field(description="A sentence that says what happened and what to do.")
-    details: dict[str, Any] | None = Field(None, description="Of a conflict: who was first, when and with what.")
+    details: dict[str, Any] | None = Field(
+        None,
+        description="Of a conflict: who was first, when and with what. Of `invalid_proposal`: `problems`, each with "
+        "its `field`.",
+    )
 
 
 class Refused(HTTPException):
@@ -116,8 +120,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 async def _of_world(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, DemiurgeError)
-    details = error.details if isinstance(error, Conflict) else None
-    return error_response(status_of(error), error.code, error.message, details)
+    return error_response(status_of(error), error.code, error.message, error.details)
 
 
 async def _of_server(_request: Request, error: Exception) -> JSONResponse:

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from demiurge import errors
-from demiurge.errors import Conflict, DemiurgeError
+from demiurge.errors import DemiurgeError
 
 __all__ = ["decode_error", "encode_error"]
 
 
 def encode_error(error: DemiurgeError) -> dict[str, Any]:
     """Returns `{kind, code, message, details?}`; `kind` is the most exact class of the tree in `errors` that the error
-    is, and `details` are those of a Conflict."""
+    is."""
     kind = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in errors.__all__)
     encoded: dict[str, Any] = {"kind": kind, "code": error.code, "message": str(error)}
-    if isinstance(error, Conflict) and error.details:
+    if error.details:
         encoded["details"] = error.details
     return encoded
 
@@ -26,6 +26,5 @@ def decode_error(error: Mapping[str, Any]) -> DemiurgeError:
     DemiurgeError."""
     kind = getattr(errors, error["kind"], DemiurgeError)
     made: DemiurgeError = kind(error["message"], code=error["code"])
-    if isinstance(made, Conflict):
-        made.details = dict(error.get("details", {}))
+    made.details = dict(error.get("details", {}))
     return made
