@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from demiurge.registry.claims import Grounds, claim_problem, evidence_problem, has_evidence_line
+from demiurge.registry.claims import Grounds, claim_problem
 from demiurge.registry.evidence import EvidenceItem, ToolReceipt, receipt_of
+from demiurge.registry.evidence_line import evidence_line_problem, evidence_lines
 from demiurge.values.refs import ref_of
 
 PATH, LINE, OTHER = "Story/one.md", "The hall is dark and the clock stands.", "Story/two.md"
@@ -31,7 +32,7 @@ RECEIPTS: dict[str, ToolReceipt] = {}
 RECEIPT, SECOND = receipt((PATH, 1, 3)), receipt((OTHER, 1, 1))
 WHOLE, BOTH, NONE = receipt((PATH, 1, 6)), receipt((PATH, 1, 3), (OTHER, 1, 1)), receipt()
 OLD = receipt(("Story/gone by.md", 1, 1), text="The first line.\n")
-GROUNDS = Grounds(RECEIPTS, FILES)
+GROUNDS = Grounds(RECEIPTS, {path: (text,) for path, text in FILES.items()})
 
 
 @pytest.mark.parametrize(
@@ -56,16 +57,16 @@ GROUNDS = Grounds(RECEIPTS, FILES)
     ],
 )
 def test_sound_evidence_has_no_problem(reply: str) -> None:
-    assert evidence_problem(reply, GROUNDS) is None
+    assert evidence_line_problem(reply, GROUNDS) is None
 
 
 @pytest.mark.parametrize(
     ("reply", "code"),
     [
-        ("The hall is dark.", "evidence_missing"),
-        (f"Evidence: {PATH}\nEvidence: {OTHER}", "evidence_multiple"),
-        ("Evidence: I know it.", "evidence_without_source"),
-        ("Evidence: the outline, offline", "evidence_without_source"),
+        ("The hall is dark.", "missing"),
+        (f"Evidence: {PATH}\nEvidence: {OTHER}", "multiple"),
+        ("Evidence: I know it.", "format"),
+        ("Evidence: the outline, offline", "format"),
         (f'Evidence: {PATH} "The hall is bright"', "quote_not_found"),
         (f'Evidence: {PATH} "the hall is dark"', "quote_not_found"),
         (f'Evidence: {PATH} "The hall ... stands."', "quote_not_found"),
@@ -73,7 +74,7 @@ def test_sound_evidence_has_no_problem(reply: str) -> None:
         (f'Evidence: {PATH} "The hall is dark" and "it rains outside"', "quote_not_found"),
         (f'Evidence: {PATH} "The hall is bright" {RECEIPT}', "quote_not_found"),
         (f'Evidence: "The hall is dark" {SECOND}', "quote_not_found"),
-        ('Evidence: Story/none.md "The hall is dark"', "unknown_source"),
+        ('Evidence: Story/none.md "The hall is dark"', "missing_file"),
         ("Evidence: rcpt_0123456789abcdef0123456789abcdee", "unknown_receipt"),
         (f"Evidence: {RECEIPT}0", "unknown_receipt"),
         (f'Evidence: {OTHER} "Mara waits" {RECEIPT}', "other_source"),
@@ -98,7 +99,7 @@ def test_sound_evidence_has_no_problem(reply: str) -> None:
     ],
 )
 def test_unsound_evidence_is_named(reply: str, code: str) -> None:
-    problem = evidence_problem(reply, GROUNDS)
+    problem = evidence_line_problem(reply, GROUNDS)
     assert problem is not None
     assert problem.code == code
 
@@ -143,5 +144,5 @@ def test_a_reply_without_a_false_claim_has_no_problem(reply: str) -> None:
 
 
 def test_an_evidence_line_begins_with_its_word() -> None:
-    assert has_evidence_line("So it is.\n  evidence - Story/one.md")
-    assert not has_evidence_line("The evidence: none")
+    assert evidence_lines("So it is.\n  evidence - Story/one.md") == ["  evidence - Story/one.md"]
+    assert evidence_lines("The evidence: none\nEvidence-based work") == []

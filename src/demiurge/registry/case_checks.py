@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 from demiurge.errors import InvalidValue
-from demiurge.registry.citations import cited_receipts, quote_lines
-from demiurge.registry.claims import Grounds, claim_problem, evidence_problem, has_evidence_line
+from demiurge.registry.citations import SourceLines, cited_receipts
+from demiurge.registry.claims import Grounds, claim_problem
 from demiurge.registry.evidence import EvidenceItem, ToolReceipt
+from demiurge.registry.evidence_line import evidence_line_problem, evidence_lines
 from demiurge.registry.pack.sources import split_lines
 from demiurge.registry.pack.spellings import argument_spellings, pack_tool_id
 from demiurge.registry.pack.tools import PACK_TOOLS
@@ -32,12 +34,22 @@ _NO_DIGEST: Final = ref_of(b"")
 _ANY_ARGS: Final = {"type": "object"}
 
 
-def broken_expectations(case: TestCase, callable_names: Collection[str] = ()) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What a reply is checked against, beside an expectation: what the case gives, the other tools that a call may
+    name, and the role of the tool."""
+
+    given: Mapping[str, Any]
+    callable_names: Collection[str]
+    role: str
+
+
+def broken_expectations(case: TestCase, callable_names: Collection[str] = (), role: str = "") -> tuple[str, ...]:
     """Returns the expectations that the reply of an automatic test case does not meet: their names, each with what is
-    wrong."""
-    reply, expect = case.reply or "", case.expect or {}
+    wrong. `role`: the archetype of the tool, which says what an evidence line may rely on."""
+    setting = _Setting(case.given or {}, callable_names, role)
     found = [
-        (name, EXPECTATIONS[name](reply, wanted, case.given or {}, callable_names)) for name, wanted in expect.items()
+        (name, EXPECTATIONS[name](case.reply or "", wanted, setting)) for name, wanted in (case.expect or {}).items()
     ]
     return tuple(dict.fromkeys(f"{name}: {problem}" for name, problem in found if problem is not None))
 
@@ -60,7 +72,7 @@ def _call_in(reply: str, callable_names: Collection[str]) -> EnvelopeCall | str:
     return found if isinstance(found, EnvelopeCall) else "the reply is no tool call"
 
 
-def _json_only(reply: str, wanted: bool, _: Mapping[str, Any], __: Collection[str]) -> str | None:
+def _json_only(reply: str, wanted: bool, _: _Setting) -> str | None:
     try:
         canonical_json.parse_object(reply.strip(" \t\r\n"))
     except InvalidValue:
@@ -68,19 +80,19 @@ def _json_only(reply: str, wanted: bool, _: Mapping[str, Any], __: Collection[st
     return None
 
 
-def _no_fences(reply: str, wanted: bool, _: Mapping[str, Any], __: Collection[str]) -> str | None:
+def _no_fences(reply: str, wanted: bool, _: _Setting) -> str | None:
     return "the reply has a code fence" if wanted and ("```" in reply or "~~~" in reply) else None
 
 
-def _tool(reply: str, wanted: str, _: Mapping[str, Any], callable_names: Collection[str]) -> str | None:
-    call = _call_in(reply, callable_names)
+def _tool(reply: str, wanted: str, setting: _Setting) -> str | None:
+    call = _call_in(reply, setting.callable_names)
     if isinstance(call, str):
         return call
     return None if call.tool in (wanted, pack_tool_id(wanted)) else f"the reply calls {call.tool}"
 
 
-def _args(reply: str, wanted: Mapping[str, Any], _: Mapping[str, Any], callable_names: Collection[str]) -> str | None:
-    call = _call_in(reply, callable_names)
+def _args(reply: str, wanted: Mapping[str, Any], setting: _Setting) -> str | None:
+    call = _call_in(reply, setting.callable_names)
     if isinstance(call, str):
         return call
     wrong = [name for name, value in wanted.items() if not _is_equal(call.args, name, value)]
@@ -91,20 +103,20 @@ def _is_equal(args: Mapping[str, Any], name: str, value: Any) -> bool:
     return name in args and canonical_json.encode(args[name]) == canonical_json.encode(value)
 
 
-def _evidence(reply: str, wanted: str, given: Mapping[str, Any], _: Collection[str]) -> str | None:
+def _evidence(reply: str, wanted: str, setting: _Setting) -> str | None:
     if wanted == "forbidden":
-        return "the reply has an evidence line" if has_evidence_line(reply) else None
+        return "the reply has an evidence line" if evidence_lines(reply) else None
     if wanted != "required":
         return "an expectation of evidence is required or forbidden"
-    problem = evidence_problem(reply, _grounds(given))
+    problem = evidence_line_problem(reply, _grounds(setting.given), setting.role)
     return None if problem is None else f"{problem.code} {problem.detail}".strip()
 
 
-def _receipt(reply: str, wanted: bool, given: Mapping[str, Any], _: Collection[str]) -> str | None:
+def _receipt(reply: str, wanted: bool, setting: _Setting) -> str | None:
     cited = cited_receipts(reply)
     if not wanted:
         return "the reply cites a receipt" if cited else None
-    problem = claim_problem(reply, _grounds(given))
+    problem = claim_problem(reply, _grounds(setting.given))
     if problem is not None:
         return f"{problem.code} {problem.detail}".strip()
     return None if cited else "the reply cites no receipt"
@@ -124,7 +136,7 @@ def _grounds(given: Mapping[str, Any]) -> Grounds:
         receipts[name] = ToolReceipt(
             name, str(found.get("tool")), _NO_DIGEST, _NO_DIGEST, tuple(item for item in stated if item is not None)
         )
-    return Grounds(receipts, files)
+    return Grounds(receipts, {path: (text,) for path, text in files.items()})
 
 
 def _item(given: Mapping[str, Any], files: Mapping[str, str]) -> EvidenceItem | None:
@@ -132,8 +144,8 @@ def _item(given: Mapping[str, Any], files: Mapping[str, str]) -> EvidenceItem | 
     a digest that it does not state is the one of the file now. Returns None if the quote is not in the file."""
     path, quote = str(given.get("path")), str(given.get("quote", ""))
     text = files.get(path, "")
-    begins = quote_lines(quote, split_lines(text)) if quote.strip() else ()
-    first = given.get("start_line", begins[0] + 1 if begins else None)
+    begins = next(SourceLines(split_lines(text)).begins(quote), None) if quote.strip() else None
+    first = given.get("start_line", begins)
     if type(first) is not int:
         return None
     last = given.get("end_line", first + quote.strip().count("\n"))
@@ -141,21 +153,21 @@ def _item(given: Mapping[str, Any], files: Mapping[str, str]) -> EvidenceItem | 
     return EvidenceItem(path, first, last, quote, Ref(str(digest))) if type(last) is int else None
 
 
-def _must_match(reply: str, wanted: list[str], _: Mapping[str, Any], __: Collection[str]) -> str | None:
+def _must_match(reply: str, wanted: list[str], _: _Setting) -> str | None:
     missing = next((pattern for pattern in wanted if not is_match(pattern, reply)), None)
     return None if missing is None else f"the reply does not match {missing}"
 
 
-def _must_not_match(reply: str, wanted: list[str], _: Mapping[str, Any], __: Collection[str]) -> str | None:
+def _must_not_match(reply: str, wanted: list[str], _: _Setting) -> str | None:
     present = next((pattern for pattern in wanted if is_match(pattern, reply)), None)
     return None if present is None else f"the reply matches {present}"
 
 
-def _max_chars(reply: str, wanted: int, _: Mapping[str, Any], __: Collection[str]) -> str | None:
+def _max_chars(reply: str, wanted: int, _: _Setting) -> str | None:
     return f"the reply has {len(reply)} characters, of at most {wanted}" if len(reply) > wanted else None
 
 
-def _stop_hook(reply: str, wanted: str, _: Mapping[str, Any], __: Collection[str]) -> str | None:
+def _stop_hook(reply: str, wanted: str, _: _Setting) -> str | None:
     found = _STOP_HOOK.match(reply.lstrip())
     if found is None:
         return "the first line is no stop hook"
@@ -163,7 +175,7 @@ def _stop_hook(reply: str, wanted: str, _: Mapping[str, Any], __: Collection[str
     return None if kind == wanted.lower().replace("_", "-") else f"the stop hook is {kind}"
 
 
-_Check = Callable[[str, Any, Mapping[str, Any], Collection[str]], str | None]
+_Check = Callable[[str, Any, _Setting], str | None]
 EXPECTATIONS: Final[Mapping[str, _Check]] = {
     "json_only": _json_only,
     "no_fences": _no_fences,

@@ -78,12 +78,12 @@ def run_harness(
         proposal.digest,
         tuple(static_findings(proposal, live, callable_names)),
         platform_results(proposal, live, catalog_with(proposal, live), texts),
-        tuple(_case_result(case, callable_names) for case in proposal.test_cases),
+        tuple(_case_result(case, callable_names, proposal.tool.archetype) for case in proposal.test_cases),
     )
 
 
-def _case_result(case: TestCase, callable_names: Collection[str]) -> CaseResult:
+def _case_result(case: TestCase, callable_names: Collection[str], role: str) -> CaseResult:
     if case.is_manual:
         return CaseResult(case.id, case.should, None)
-    broken = broken_expectations(case, callable_names)
+    broken = broken_expectations(case, callable_names, role)
     return CaseResult(case.id, case.should, bool(broken) == (case.should == "fail"), broken)

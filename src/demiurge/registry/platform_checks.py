@@ -13,9 +13,10 @@ from typing import Any, Final
 from demiurge.errors import InvalidValue
 from demiurge.registry.case_checks import call_tools
 from demiurge.registry.catalog_text import entry_ids, full_text, index_text
-from demiurge.registry.claims import ClaimCode, Grounds, claim_problem, evidence_problem
+from demiurge.registry.claims import ClaimCode, Grounds, claim_problem
 from demiurge.registry.core_ids import CORE_IDS
 from demiurge.registry.evidence import EvidenceItem, receipt_from_json, receipt_of
+from demiurge.registry.evidence_line import evidence_line_problem
 from demiurge.registry.prompt_tool import PromptTool
 from demiurge.registry.proposal import ToolProposal
 from demiurge.values import canonical_json
@@ -119,7 +120,7 @@ def _forged_receipt(trial: _Trial) -> str | None:
 
 def _misquote(trial: _Trial) -> str | None:
     sound = f'Evidence: {_PATH} line 1 "{_LINE}" ({_RECEIPT.receipt_id})'
-    if evidence_problem(sound, _GROUNDS) is not None:
+    if evidence_line_problem(sound, _GROUNDS) is not None:
         return "A sound evidence line is refused."
     return _not_refused(sound.replace("line 1", "line 2"), "wrong_line") or _not_refused(
         sound.replace("dark", "bright"), "quote_not_found"
@@ -176,7 +177,7 @@ _RECEIPT: Final = receipt_of(
     {"file_path": _PATH},
     [EvidenceItem(_PATH, 1, 1, _LINE, ref_of(_LINE.encode()))],
 )
-_GROUNDS: Final = Grounds({_RECEIPT.receipt_id: _RECEIPT}, {_PATH: _LINE})
+_GROUNDS: Final = Grounds({_RECEIPT.receipt_id: _RECEIPT}, {_PATH: (_LINE,)})
 PLATFORM_CHECKS: Final[tuple[tuple[str, str, Callable[[_Trial], str | None]], ...]] = (
     ("bare_object", "A call is one bare JSON object, and other text beside it makes it no call.", _bare_object),
     ("nonce", "A call with a missing or another nonce is refused.", _nonce),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ import pytest
 from demiurge.errors import Damaged
 from demiurge.registry.core_ids import CORE_IDS
 from demiurge.registry.pack import load
+from demiurge.registry.pack.story import story
 from demiurge.registry.prompt_tool import read_prompt_tool
 from demiurge.registry.proposal import TestCase, ToolProposal
 from demiurge.registry.static_checks import static_findings
@@ -67,3 +69,12 @@ def test_a_changed_pack_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -
         load.core_tools()
     assert refused.value.code == "core_pack_damaged"
     assert ("tools/line_editor" if name == "tools.json" else "data/words.json") in refused.value.message
+
+
+def test_a_changed_rule_of_evidence_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = load.pack_digests()
+    monkeypatch.setattr(load, "pack_digests", lambda: {**found, "data/evidence.json": found["data/words.json"]})
+    story.cache_clear()
+    with pytest.raises(Damaged, match=re.escape("data/evidence.json")) as refused:
+        story("evidence")
+    assert refused.value.code == "core_pack_damaged"

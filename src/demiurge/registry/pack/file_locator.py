@@ -17,7 +17,7 @@ from demiurge.registry.pack.sources import Sources
 from demiurge.registry.pack.story import story
 from demiurge.tools.capabilities import WorkspaceEntry
 
-__all__ = ["MAX_SCANNED", "LocateFiles", "gather"]
+__all__ = ["MAX_SCANNED", "LocateFiles", "file_kind", "gather"]
 
 MAX_SCANNED: Final = 200
 """The most files whose content one deep scan reads."""
@@ -108,7 +108,7 @@ async def _lines_with(
 
 def _described(entry: WorkspaceEntry, lines: list[EvidenceItem], is_named: bool) -> dict[str, Any]:
     """Returns what path and content say about a file; each guess has a confidence and its basis."""
-    kind = next((row["kind"] for row in story("files")["kinds"] if is_selected(entry.path, row["globs"])), "file")
+    kind = file_kind(entry.path)
     parts = [part for part in re.split(r"[-_ ]+", PurePosixPath(entry.path).stem) if part]
     found: dict[str, Any] = {
         "path": entry.path,
@@ -126,6 +126,11 @@ def _described(entry: WorkspaceEntry, lines: list[EvidenceItem], is_named: bool)
     if lines:
         found["matching_lines"] = [{"line": item.start_line, "quote": item.quote} for item in lines]
     return found
+
+
+def file_kind(path: str) -> str:
+    """Returns what a file is by its path: `outline`, `canon`, `scene` or `file`."""
+    return next((row["kind"] for row in story("files")["kinds"] if is_selected(path, row["globs"])), "file")
 
 
 def _guess(value: Any, confidence: float, basis: str) -> dict[str, Any]:

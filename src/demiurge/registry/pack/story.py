@@ -1,7 +1,7 @@
 """The story constants of the core tools: folders, prefixes, words, patterns and limits, as JSON files in `data/`.
 
 A file is named for what it holds, and several tools may read it. The digests of the files are part of the pack's
-digests, so a changed file is noticed when the pack is loaded (`load.py`).
+digests (`load.py`), so a changed file is refused with the whole pack.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from demiurge.registry.pack.load import core_tools
+
 __all__ = ["story"]
 
 
 @cache
 def story(name: str) -> Any:
-    """Returns the constants in `data/<name>.json`. Do not change them."""
+    """Returns the constants in `data/<name>.json`. Do not change them. Raises Damaged (`core_pack_damaged`)."""
+    core_tools()
     return json.loads(resources.files(__package__).joinpath(f"data/{name}.json").read_text("utf-8"))
