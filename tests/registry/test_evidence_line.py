@@ -70,6 +70,7 @@ def test_the_observed_vectors_of_the_original_hold(role: str, reply: str, code: 
         (f"Evidence: {SCENE}", "missing_location"),
         (f"Evidence: {SCENE}, which is online", "missing_location"),
         (f"Evidence: {SCENE} scene 1", None),
+        (f"Evidence: {SCENE}, this scene", "missing_location"),
         (f'Evidence: {SCENE} "dark"', None),
         (f'A problem: it is dark.\nEvidence: {SCENE} line 1 "dark"', "missing_quote"),
         (f'A problem: it is dark.\nEvidence: {SCENE} line 1 "The hall is dark"', None),

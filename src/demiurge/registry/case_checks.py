@@ -36,7 +36,7 @@ _ANY_ARGS: Final = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """What a reply is checked against, beside an expectation: what the case gives, the other tools that a call may
+    """The surroundings of a reply that is checked: what the case gives, the other tools that a call may
     name, and the role of the tool."""
 
     given: Mapping[str, Any]

@@ -6,6 +6,7 @@ the whole reply are checked after them (`claims.py`), so a line in the right for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -86,7 +87,7 @@ def _content_problem(reply: str, cited: Citation, paths: Sequence[str], rest: st
         return None
     if _has(rules["remarks"], fold(reply)[0].text):
         return ClaimProblem("missing_quote")
-    is_placed = cited.lines or cited.receipts or cited.quotes or _has(rules["places"], rest)
+    is_placed = cited.lines or cited.receipts or cited.quotes or _names_place(rest)
     return None if is_placed else ClaimProblem("missing_location")
 
 
@@ -111,6 +112,11 @@ def _has_request(rest: str) -> bool:
 
 def _has(words: Iterable[str], text: str) -> bool:
     return phrase_pattern(words).search(text) is not None
+
+
+def _names_place(rest: str) -> bool:
+    """Returns whether a line names a part of a file by its number, such as `scene 4`."""
+    return re.search(rf"\b(?:{'|'.join(story('evidence')['places'])}) #?\d", rest) is not None
 
 
 def _in_order(phrases: Sequence[str], text: str) -> bool:

@@ -46,7 +46,14 @@ async def test_an_empty_request_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("brief", "confidence"),
-    [("Mara leaves.", 50), ("pov button", 70), ("pov setting goal conflict", 90), ("x" * 300, 60), ("x" * 800, 65), (FULL, 100)],
+    [
+        ("Mara leaves.", 50),
+        ("pov button", 70),
+        ("pov setting goal conflict", 90),
+        ("x" * 300, 60),
+        ("x" * 800, 65),
+        (FULL, 100),
+    ],
 )
 def test_the_confidence_of_a_brief_grows_with_what_it_says(brief: str, confidence: int) -> None:
     assert confidence_of(brief) == confidence
