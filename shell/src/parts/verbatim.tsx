@@ -10,15 +10,21 @@ export function hasHidden(text: string): boolean {
   return text.search(HIDDEN) >= 0;
 }
 
+/** Returns a text in which such characters are spelled out, for a place where only plain text can stand. */
+export function spellHidden(text: string): string {
+  return text.replace(HIDDEN, (letter) => `[${numberOf(letter)}]`);
+}
+
+const numberOf = (letter: string) => `U+${letter.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}`;
+
 export function Verbatim({ text }: { text: string }) {
   const shown: ReactNode[] = [];
   let end = 0;
   for (const match of text.matchAll(HIDDEN)) {
     if (match.index > end) shown.push(text.slice(end, match.index));
-    const number = match[0].codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0");
     shown.push(
       <span className="hidden-character" key={match.index} title="A character that cannot be seen">
-        U+{number}
+        {numberOf(match[0])}
       </span>,
     );
     end = match.index + match[0].length;

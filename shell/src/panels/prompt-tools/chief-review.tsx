@@ -1,0 +1,173 @@
+/** The review of the Chief of Staff: what it says, the form with its four questions, and going on without it. */
+import { type FormEvent, useId, useState } from "react";
+import { ErrorNote } from "../../parts/notes";
+import { Moment } from "../../parts/time";
+import { Verbatim } from "../../parts/verbatim";
+import { type ChiefAnswers, type Review, reviewPost, skipReviewPost, type ToolProposal } from "../../sdk/review";
+import { useSession } from "../../session";
+import { isChief, isUser } from "./review-words";
+import { useSend } from "./use-send";
+
+const QUESTIONS: [name: "sensible" | "overlaps" | "violates" | "changes", question: string][] = [
+  ["sensible", "Does it make sense?"],
+  ["overlaps", "Does it overlap core tools?"],
+  ["violates", "Does it violate guardrails or the tool policy?"],
+  ["changes", "What has to change?"],
+];
+
+const RECOMMENDED: Record<string, string> = { approve: "approve it", modify: "have it changed", reject: "reject it" };
+
+interface ChiefReviewProps {
+  proposal: ToolProposal;
+  isCurrent: boolean;
+  reload: () => void;
+}
+
+export function ChiefReview({ proposal, isCurrent, reload }: ChiefReviewProps) {
+  const session = useSession();
+  const { review, state } = proposal;
+  const mayReview = isChief(session) && (state === "chief_review" || state === "user_decision");
+  const maySkip = isUser(session) && state === "chief_review";
+  return (
+    <section className="card" aria-labelledby="chief-review">
+      <h2 id="chief-review">Review of the Chief of Staff</h2>
+      {review !== null ? (
+        <GivenReview review={review} />
+      ) : (
+        <p className="faint">{state === "chief_review" ? "It waits for somebody with the role chief." : "There is none of this revision."}</p>
+      )}
+      {mayReview && (
+        <details open={review === null}>
+          <summary>{review === null ? "Review it" : "Review it again"}</summary>
+          <ReviewForm key={proposal.digest} proposal={proposal} isCurrent={isCurrent} reload={reload} />
+        </details>
+      )}
+      {maySkip && (
+        <details>
+          <summary>Go on without the review</summary>
+          <SkipForm key={proposal.digest} proposal={proposal} isCurrent={isCurrent} reload={reload} />
+        </details>
+      )}
+    </section>
+  );
+}
+
+function GivenReview({ review }: { review: Review }) {
+  if (review.kind === "skipped") {
+    return (
+      <p className="outcome" role="status">
+        Skipped by <bdi>{review.by}</bdi>, <Moment ns={review.at_ms * 1e6} />:{" "}
+        <q dir="auto">
+          <Verbatim text={review.notes} />
+        </q>
+      </p>
+    );
+  }
+  return (
+    <>
+      <p className={`outcome ${review.recommend === "approve" ? "approve" : "reject"}`} role="status">
+        Recommends to {RECOMMENDED[review.recommend] ?? review.recommend}
+      </p>
+      <p className="faint">
+        {review.model !== null ? (
+          <>
+            By the model <bdi>{review.model}</bdi>, asked by <bdi>{review.by}</bdi>
+          </>
+        ) : (
+          <>
+            By <bdi>{review.by}</bdi>
+          </>
+        )}
+        , <Moment ns={review.at_ms * 1e6} />
+      </p>
+      <dl className="proposed">
+        {[...QUESTIONS, ["notes", "Notes"] as const].map(([name, question]) =>
+          review[name] === "" ? null : (
+            <div key={name}>
+              <dt>{question}</dt>
+              <dd>
+                <pre dir="auto">
+                  <Verbatim text={review[name]} />
+                </pre>
+              </dd>
+            </div>
+          ),
+        )}
+      </dl>
+    </>
+  );
+}
+
+const NOTHING: ChiefAnswers = { recommend: "", sensible: "", overlaps: "", violates: "", changes: "", notes: "" };
+
+function ReviewForm({ proposal, isCurrent, reload }: ChiefReviewProps) {
+  const [answers, setAnswers] = useState(NOTHING);
+  const { sending, problem, send } = useSend(reload);
+  const id = useId();
+  const isWhole = answers.recommend !== "" && QUESTIONS.every(([name]) => answers[name].trim() !== "");
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void send("review", () => reviewPost(proposal.id, proposal.digest, answers));
+  };
+  return (
+    <form className="decision" onSubmit={submit}>
+      {QUESTIONS.map(([name, question]) => (
+        <Answer key={name} id={`${id}-${name}`} label={question} value={answers[name]} onChange={(text) => setAnswers({ ...answers, [name]: text })} />
+      ))}
+      <Answer id={`${id}-notes`} label="Notes (may be empty)" value={answers.notes} onChange={(notes) => setAnswers({ ...answers, notes })} />
+      <fieldset className="recommend">
+        <legend>Recommendation to the user</legend>
+        {Object.entries(RECOMMENDED).map(([value, words]) => (
+          <label key={value} className="given">
+            <input
+              type="radio"
+              name={`${id}-recommend`}
+              checked={answers.recommend === value}
+              onChange={() => setAnswers({ ...answers, recommend: value })}
+            />{" "}
+            {words}
+          </label>
+        ))}
+      </fieldset>
+      {problem !== "" && <ErrorNote message={problem} />}
+      <div className="buttons">
+        <button type="submit" className="primary" disabled={!isWhole || !isCurrent || sending !== undefined}>
+          {sending !== undefined ? "Sending …" : "Send the review"}
+        </button>
+        {!isWhole && <span className="faint">Answer all four questions, and recommend something.</span>}
+      </div>
+    </form>
+  );
+}
+
+function Answer({ id, label, value, onChange }: { id: string; label: string; value: string; onChange: (text: string) => void }) {
+  return (
+    <>
+      <label htmlFor={id}>{label}</label>
+      <textarea id={id} dir="auto" rows={2} maxLength={4000} value={value} onChange={(event) => onChange(event.target.value)} />
+    </>
+  );
+}
+
+function SkipForm({ proposal, isCurrent, reload }: ChiefReviewProps) {
+  const [reason, setReason] = useState("");
+  const { sending, problem, send } = useSend(reload);
+  const id = useId();
+  return (
+    <form
+      className="decision"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send("skip", () => skipReviewPost(proposal.id, proposal.digest, reason));
+      }}
+    >
+      <Answer id={id} label="Why the review is skipped (it is recorded)" value={reason} onChange={setReason} />
+      {problem !== "" && <ErrorNote message={problem} />}
+      <div className="buttons">
+        <button type="submit" disabled={reason.trim() === "" || !isCurrent || sending !== undefined}>
+          {sending !== undefined ? "Sending …" : "Skip the review"}
+        </button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,209 @@
+/** Proposals of prompt tools and the issues of a world: what the server answers, and the paths as functions. */
+import { get, post } from "./client";
+
+export type ProposalState =
+  | "chief_review"
+  | "user_decision"
+  | "approving"
+  | "returned"
+  | "approved"
+  | "rejected"
+  | "withdrawn"
+  | "stale";
+
+export interface Finding {
+  code: string;
+  /** The field that it is about, such as `prompt` or `testCases[1].reply`. */
+  field: string;
+  /** Places in the field in characters (code points). */
+  start: number;
+  end: number;
+  severity: "block" | "warn";
+  message: string;
+}
+
+export interface ProposalCase {
+  id: string;
+  should: "pass" | "fail";
+  kind?: string;
+  given?: Record<string, unknown> | null;
+  reply?: string | null;
+  expect?: Record<string, unknown> | null;
+  check?: string | null;
+}
+
+/** A proposal as a file holds it. */
+export interface ProposalBody {
+  id: string;
+  name: string;
+  archetype: string;
+  scope: string;
+  usageNotes: string;
+  goals: string;
+  guardrails: string;
+  prompt: string;
+  proposalType: "new" | "modify" | "delete";
+  rationale: string;
+  examples: { input: string; expected: string }[];
+  testCases: ProposalCase[];
+  target: "user" | "project";
+  baseHash?: string;
+}
+
+export interface CheckReport {
+  digest: string;
+  passed: boolean;
+  static: Finding[];
+  platform: { id: string; says: string; passed: boolean; problem: string }[];
+  cases: { id: string; should: string; right: boolean | null; manual: boolean; broken: string[] }[];
+}
+
+export interface Review {
+  digest: string;
+  by: string;
+  kind: "chief" | "model" | "skipped";
+  recommend: "approve" | "modify" | "reject" | "";
+  sensible: string;
+  overlaps: string;
+  violates: string;
+  changes: string;
+  notes: string;
+  model: string | null;
+  at_ms: number;
+}
+
+export interface CaseVerdict {
+  digest: string;
+  case: string;
+  passed: boolean;
+  note: string;
+  by: string;
+  at_ms: number;
+}
+
+export interface ToolProposal {
+  id: string;
+  state: ProposalState;
+  kind: "new" | "modify" | "delete";
+  tool: string;
+  name: string;
+  target: "user" | "project";
+  base: string | null;
+  digest: string;
+  revision: number;
+  /** Null in a list. */
+  body: ProposalBody | null;
+  submitted_by: string;
+  submitted_at_ms: number;
+  updated_at_ms: number;
+  is_stale: boolean;
+  live_digest: string | null;
+  checks: { digest: string; passed: boolean; report: CheckReport | null; error: string | null; at_ms: number } | null;
+  review: Review | null;
+  verdicts: CaseVerdict[];
+  /** What it lacks before a user may approve it, as sentences. */
+  missing: string[];
+  decision: { by: string; verdict: string; reason: string; at_ms: number; digest: string } | null;
+  outcome: { code: string; message: string } | null;
+  review_issue: string;
+  decision_issue: string;
+  version: number | null;
+}
+
+export interface DiffSide {
+  line: number;
+  spans: { text: string; changed: boolean }[];
+}
+
+export type DiffRow =
+  | { kind: "gap"; lines: number }
+  | { kind: "same" | "changed" | "removed" | "added"; old: DiffSide | null; new: DiffSide | null };
+
+export interface FieldDifference {
+  field: string;
+  old: string | null;
+  new: string | null;
+  rows: DiffRow[];
+}
+
+export type IssueAction = "approve" | "needs_changes" | "reject";
+
+export interface Issue {
+  id: string;
+  title: string;
+  /** Markdown; empty in a list, as `comments`. */
+  body: string;
+  status: "open" | "waiting-on-user" | "closed";
+  priority: "low" | "normal" | "high" | "urgent";
+  assignee: string;
+  opened_by: string;
+  tags: string[];
+  created_at_ms: number;
+  updated_at_ms: number;
+  closed_at_ms: number | null;
+  comments: { by: string; at_ms: number; body: string; action: string | null }[];
+  comment_count: number;
+  /** What a user may decide by it. */
+  actions: IssueAction[];
+  proposal: string | null;
+  digest: string | null;
+}
+
+export interface ChiefAnswers {
+  recommend: string;
+  sensible: string;
+  overlaps: string;
+  violates: string;
+  changes: string;
+  notes: string;
+}
+
+const part = encodeURIComponent;
+const proposals = (id: string, what = "") => `/api/proposals/${part(id)}${what}`;
+const issues = (id: string, what = "") => `/api/issues/${part(id)}${what}`;
+
+export interface ProposalQuery {
+  state?: string;
+  tool?: string;
+  after?: string;
+  limit?: number;
+}
+export const proposalsGet = (query: ProposalQuery = {}) =>
+  get<{ proposals: ToolProposal[]; next: string | null }>("/api/proposals", { ...query });
+export const proposalGet = (id: string) => get<ToolProposal>(proposals(id));
+export const proposalDiff = (id: string) => get<{ fields: FieldDifference[] }>(proposals(id, "/diff"));
+export const reviewPost = (id: string, digest: string, answers: ChiefAnswers) =>
+  post<ToolProposal>(proposals(id, "/review"), { digest, ...answers });
+export const skipReviewPost = (id: string, digest: string, reason: string) =>
+  post<ToolProposal>(proposals(id, "/skip-review"), { digest, reason });
+export const verdictPost = (id: string, digest: string, given: { case: string; passed: boolean; note: string }) =>
+  post<ToolProposal>(proposals(id, "/verdicts"), { digest, ...given });
+export const checksPost = (id: string) => post<ToolProposal>(proposals(id, "/checks"), {});
+
+const DECISIONS: Record<IssueAction | "withdraw", string> = {
+  approve: "/approve",
+  needs_changes: "/needs-changes",
+  reject: "/reject",
+  withdraw: "/withdraw",
+};
+/** Decides on the proposal that has this digest. */
+export const decisionPost = (id: string, action: IssueAction | "withdraw", digest: string, reason: string) =>
+  post<ToolProposal>(proposals(id, DECISIONS[action]), { digest, reason });
+
+export interface IssueQuery {
+  status?: string;
+  assignee?: string;
+  tag?: string;
+  after?: string;
+  limit?: number;
+}
+export const issuesGet = (query: IssueQuery = {}) =>
+  get<{ issues: Issue[]; next: string | null }>("/api/issues", { ...query });
+export const issueGet = (id: string) => get<Issue>(issues(id));
+export const issuePost = (given: { title: string; body: string; assignee: string; tags: string[]; priority: string }) =>
+  post<Issue>("/api/issues", given);
+export const commentPost = (id: string, body: string) => post<Issue>(issues(id, "/comments"), { body });
+export const actionPost = (id: string, action: IssueAction, digest: string, reason: string) =>
+  post<Issue>(issues(id, "/actions"), { action, digest, reason });
+export const issueClose = (id: string) => post<Issue>(issues(id, "/close"), {});
+export const issueReopen = (id: string) => post<Issue>(issues(id, "/reopen"), {});
