@@ -4,6 +4,7 @@ import { ApprovalsProvider, useApprovals } from "./features/demiurge/approvals";
 import { LoginPage } from "./login";
 import { startStream, stopStream, useStreamStatus } from "./live/stream";
 import { PANELS } from "./panels";
+import { useWaitingProposals } from "./panels/prompt-tools/waiting";
 import { Link, navigate, usePath } from "./router";
 import { ApiError, logout, type Session, sentence, sessionGet, setCsrf } from "./sdk";
 import { SessionContext } from "./session";
@@ -51,11 +52,12 @@ export function App() {
 function Shell({ session }: { session: Session }) {
   const path = usePath();
   const panel = PANELS.find((each) => path === each.path || path.startsWith(`${each.path}/`));
+  const waiting = { approvals: useApprovals().live.data?.approvals.length ?? 0, proposals: useWaitingProposals() };
+  const badges = Object.values(waiting).filter((count) => count > 0).length;
   useEffect(() => {
     if (path === "/") navigate("/chats", { replace: true });
     document.querySelector("nav a[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
-  }, [path]);
-  const waiting = useApprovals().live.data?.approvals.length ?? 0;
+  }, [path, badges]);
 
   const leave = async () => {
     stopStream();
@@ -73,9 +75,9 @@ function Shell({ session }: { session: Session }) {
               {each.section !== undefined && <span className="section">{each.section}</span>}
               <Link href={each.path} aria-current={each === panel ? "page" : undefined}>
                 {each.label}
-                {each.badge === "approvals" && waiting > 0 && (
+                {each.badge !== undefined && waiting[each.badge] > 0 && (
                   <span className="count">
-                    {waiting}
+                    {waiting[each.badge]}
                     <span className="unseen"> waiting</span>
                   </span>
                 )}

@@ -10,7 +10,7 @@ export interface Panel {
   /** The heading that the navigation shows before it. */
   section?: string;
   /** The number that the navigation shows beside the label, such as of calls that wait. */
-  badge?: "approvals";
+  badge?: "approvals" | "proposals";
 }
 
 export const PANELS: Panel[] = [
@@ -31,6 +31,7 @@ export const PANELS: Panel[] = [
     path: "/prompt-tools",
     label: "Prompt Tools",
     section: "Settings",
+    badge: "proposals",
     component: lazy(() => import("./panels/prompt-tools/prompt-tools-panel")),
   },
 ];

@@ -55,7 +55,7 @@ function IssueList() {
       <PanelState
         live={live}
         loading="Loading the issues"
-        empty={isFiltered ? "There are no such issues." : "There is no issue yet."}
+        empty={isFiltered ? "There are no such issues." : "There is no issue."}
         isEmpty={(data) => data.issues.length === 0}
       >
         {(data) => (

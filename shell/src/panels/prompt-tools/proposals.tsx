@@ -50,7 +50,7 @@ function ProposalList() {
       <PanelState
         live={live}
         loading="Loading the proposals"
-        empty={state === "" && tool === "" ? "There is no proposal yet." : "There are no such proposals."}
+        empty={state === "" && tool === "" ? "Nothing is proposed." : "There are no such proposals."}
         isEmpty={(data) => data.proposals.length === 0}
       >
         {(data) => {

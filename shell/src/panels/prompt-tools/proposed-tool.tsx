@@ -1,5 +1,4 @@
 /** What a proposal proposes, whole and verbatim: the fields of the tool, why, examples. */
-import { Verbatim } from "../../parts/verbatim";
 import type { Finding, ProposalBody } from "../../sdk/review";
 import { ProposedText } from "./proposed-text";
 
@@ -27,7 +26,7 @@ export function ProposedTool({ body, findings }: ProposedProps) {
         {FIELDS.map(([name, label]) => (
           <div key={name}>
             <dt>
-              {label} <code className="faint">{name}</code>
+              {label} {label.toLowerCase() !== name && <code>{name}</code>}
             </dt>
             <dd>
               <ProposedText path={name} text={String(body[name] ?? "")} findings={findings} />
@@ -57,11 +56,11 @@ export function Examples({ body, findings }: ProposedProps) {
         {body.examples.map((example, at) => (
           <li key={at}>
             <dl className="proposed">
-              {Object.entries(example).map(([name, text]) => (
+              {(["input", "expected"] as const).map((name) => (
                 <div key={name}>
-                  <dt>{name === "input" ? "Input" : name === "expected" ? "Expected" : <Verbatim text={name} />}</dt>
+                  <dt>{name === "input" ? "Input" : "Expected"}</dt>
                   <dd>
-                    <ProposedText path={`examples[${at}].${name}`} text={text} findings={findings} />
+                    <ProposedText path={`examples[${at}].${name}`} text={example[name]} findings={findings} />
                   </dd>
                 </div>
               ))}
