@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,16 @@ import pytest
 from tests.bootstrap.reviewed_worlds import approve, opened, propose
 
 from demiurge import World
-from demiurge.errors import DemiurgeError
+from demiurge.bootstrap.prompt_tools import PromptToolRegistry
+from demiurge.errors import Conflict, DemiurgeError
 from demiurge.values.caller import Caller
 
 APPROVER = Caller("user:approver", roles=("approver",))
 CHIEF = Caller("user:chief", roles=("chief",))
+AGENT = Caller("agent:other", roles=("agent",))
 VIEWER = Caller("user:viewer", roles=("viewer",))
+ANSWERS = {"sensible": "Yes.", "overlaps": "No.", "violates": "No.", "changes": "None."}
+ZERO = "sha256:" + "0" * 64
 SECRET = b"The notes of another unit."
 
 
@@ -100,7 +105,7 @@ async def test_only_the_documents_of_approvals_are_read_by_their_address(tmp_pat
         await approved_twice(world)
         secret, body = world.blobs.put(b'{"secret": 1}'), (await world.prompt_tools.proposal("p3")).digest
         read = world.acting_as(APPROVER).backend.read
-        for ref in (secret, body, "sha256:" + "0" * 64, "no address"):
+        for ref in (secret, body, ZERO, "no address"):
             with pytest.raises(DemiurgeError) as refused:
                 await read.approved_document(ref)
             assert refused.value.code == "not_found", ref
@@ -113,7 +118,7 @@ async def test_only_the_documents_of_approvals_are_read_by_their_address(tmp_pat
 
 async def test_a_proposal_that_changes_a_version_which_was_never_approved_says_so(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
-        await propose(world, "p1", proposalType="modify", baseHash="sha256:" + "0" * 64)
+        await propose(world, "p1", proposalType="modify", baseHash=ZERO)
         await world.settle()
         with pytest.raises(DemiurgeError, match="no approved version") as refused:
             await world.prompt_tools.proposal_diff("p1")
@@ -133,3 +138,36 @@ async def test_a_rollback_of_an_approver_is_refused_for_the_role(tmp_path: Path)
             (await world.prompt_tools.version(tool, 1))["tool"]["prompt"],
             "The first text was better.",
         )
+
+
+Act = Callable[[PromptToolRegistry], Awaitable[object]]
+
+
+@pytest.mark.parametrize(
+    ("caller", "act"),
+    [
+        (APPROVER, lambda tools: tools.approve("p1", ZERO)),
+        (AGENT, lambda tools: tools.reject("p1", ZERO, "No.")),
+        (AGENT, lambda tools: tools.needs_changes("p1", ZERO, "No.")),
+        (AGENT, lambda tools: tools.withdraw("p1", ZERO, "No.")),
+        (AGENT, lambda tools: tools.review("p1", ZERO, "approve", **ANSWERS)),
+        (CHIEF, lambda tools: tools.skip_review("p1", ZERO, "No.")),
+        (AGENT, lambda tools: tools.record_verdict("p1", ZERO, "none", True, "Seen.")),
+    ],
+    ids=["approve", "reject", "needs changes", "withdraw", "review", "skip", "verdict"],
+)
+async def test_a_missing_role_is_said_before_a_wrong_digest(tmp_path: Path, caller: Caller, act: Act) -> None:
+    async with opened(tmp_path / "w") as world:
+        await propose(world, "p1")
+        with pytest.raises(DemiurgeError) as refused:
+            await act(world.acting_as(caller).prompt_tools)
+        assert refused.value.code == "role_missing"
+
+
+async def test_a_wrong_digest_is_answered_with_the_one_that_is_current(tmp_path: Path) -> None:
+    async with opened(tmp_path / "w") as world:
+        await propose(world, "p1")
+        current = (await world.prompt_tools.proposal("p1")).digest
+        with pytest.raises(Conflict) as refused:
+            await world.prompt_tools.reject("p1", ZERO, "No.")
+        assert (refused.value.code, refused.value.details) == ("other_digest", {"digest": current})

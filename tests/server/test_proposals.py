@@ -90,6 +90,8 @@ async def test_only_the_user_approves_and_only_once(served: Served) -> None:
             assert await told(client, f"{path}/{verb}", **about, reason="Mine.") == (403, "role_missing"), (role, verb)
     user = await served.client()
     assert await told(user, f"{path}/approve", digest=f"sha256:{'0' * 64}") == (409, "other_digest")
+    wrong = await user.post(f"{path}/approve", json={"digest": f"sha256:{'0' * 64}"})
+    assert wrong.json()["details"] == {"digest": about["digest"]}
     assert await told(user, f"{path}/approve", **about) == (200, "approved")
     assert await told(user, f"{path}/approve", **about) == (409, "wrong_state")
     assert len((await user.get("/api/prompt-tools/scene_pacer/history")).json()["versions"]) == 1

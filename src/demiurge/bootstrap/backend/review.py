@@ -104,7 +104,10 @@ async def submit(host: Host, schema: str, value: Mapping[str, Any], caller: Call
             break
         if record.kind == "event" and record.body["schema"] in (REFUSED, ISSUE_REFUSED):
             refused = record.body["value"]
-            raise _ERRORS.get(refused["code"], InvalidValue)(refused["message"], code=refused["code"])
+            error = _ERRORS.get(refused["code"], InvalidValue)(refused["message"], code=refused["code"])
+            if isinstance(error, Conflict) and error.code == "other_digest":
+                error.details = {"digest": (host.state(unit).cell or {}).get("body_ref")}
+            raise error
         if record.kind == "step" and "error" in record.body:
             raise InvalidValue(record.body["error"]["message"], code=record.body["error"]["code"])
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from demiurge.errors import DemiurgeError, InvalidValue
@@ -92,6 +92,9 @@ def reduce(state: State | None, event: Mapping[str, Any], context: ReducerContex
         return _submitted(state, value, context)
     if state is None:
         return _refused(context, "no_proposal", "There is no such proposal.")
+    is_allowed, sentence = _MAY[tag]
+    if not is_allowed(state, value, context):
+        return _refused(context, "role_missing", sentence)
     if value.get("digest") not in (None, state["body_ref"]):
         return _refused(context, "other_digest", "The proposal was changed after you read it: read it again.")
     problem = _too_long(value)
@@ -144,9 +147,6 @@ def _submitted(state: State | None, value: Mapping[str, Any], context: ReducerCo
 
 
 def _revised(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
-    by, roles = _author(context)
-    if by != state["submitted_by"] and "user" not in roles:
-        return _refused(context, "role_missing", "Only its author or a user revises a proposal.")
     if state["state"] not in (*OPEN_STATES, "stale"):
         return _wrong_state(state, context, "be revised")
     try:
@@ -155,7 +155,7 @@ def _revised(state: State, value: Mapping[str, Any], context: ReducerContext) ->
         return _refused(context, error.code, error.message)
     if (proposal.tool.id, proposal.kind, proposal.target) != (state["tool"], state["kind"], state["target"]):
         return _refused(context, "other_tool", "A revision keeps the tool's id, the kind and the target.")
-    return _in_review({"revision": state["revision"] + 1}, proposal, by, context)
+    return _in_review({"revision": state["revision"] + 1}, proposal, _author(context)[0], context)
 
 
 def _in_review(changed: dict[str, Any], proposal: ToolProposal, by: str, context: ReducerContext) -> Step:
@@ -185,12 +185,11 @@ def _in_review(changed: dict[str, Any], proposal: ToolProposal, by: str, context
 
 
 def _withdrawn(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
-    by, roles = _author(context)
-    if by != state["submitted_by"] and "user" not in roles:
-        return _refused(context, "role_missing", "Only its author or a user withdraws a proposal.")
     if state["state"] not in OPEN_STATES:
         return _wrong_state(state, context, "be withdrawn")
-    return _ended(state, "withdrawn", {"verdict": "withdraw", "by": by, "reason": value["reason"]}, context)
+    return _ended(
+        state, "withdrawn", {"verdict": "withdraw", "by": _author(context)[0], "reason": value["reason"]}, context
+    )
 
 
 def _read(body_ref: Ref, context: ReducerContext) -> ToolProposal:
@@ -212,8 +211,6 @@ def _author(context: ReducerContext) -> tuple[str, tuple[str, ...]]:
 
 
 def _reviewed(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
-    if not _is_person(context, "chief"):
-        return _refused(context, "role_missing", "Only the Chief of Staff reviews a proposal.")
     if state["state"] not in ("chief_review", "user_decision"):
         return _wrong_state(state, context, "be reviewed")
     if value["recommend"] not in _RECOMMENDATIONS:
@@ -226,8 +223,6 @@ def _reviewed(state: State, value: Mapping[str, Any], context: ReducerContext) -
 
 
 def _skipped(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
-    if not _is_person(context, "user"):
-        return _refused(context, "role_missing", "Only a user skips the review of the Chief of Staff.")
     if state["state"] != "chief_review":
         return _wrong_state(state, context, "skip the review")
     if not value["reason"].strip():
@@ -266,8 +261,6 @@ def take_review(state: State, review: Mapping[str, Any], context: ReducerContext
 
 
 def _judged(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
-    if not (_is_person(context, "user") or _is_person(context, "chief")):
-        return _refused(context, "role_missing", "Only a person records a verdict.")
     if state["state"] not in OPEN_STATES:
         return _wrong_state(state, context, "take a verdict")
     if value["case"] not in state["manual"]:
@@ -280,8 +273,6 @@ def _judged(state: State, value: Mapping[str, Any], context: ReducerContext) -> 
 
 
 def _asked_to_check(state: State, _value: Mapping[str, Any], context: ReducerContext) -> Step:
-    if not (context.origin == "external" and {"agent", "chief", "user"} & set(context.stamp.caller.roles)):
-        return _refused(context, "role_missing", "Only an agent, the Chief of Staff or a user has a proposal checked.")
     if state["state"] not in OPEN_STATES:
         return _wrong_state(state, context, "be checked")
     return Step(effects=[_check(context.key, state["body_ref"])])
@@ -311,8 +302,6 @@ def _checked(state: State, value: Mapping[str, Any], context: ReducerContext) ->
 
 def _decided(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
     verdict = value["verdict"]
-    if not _is_person(context, "user") and not (verdict == "needs_changes" and _is_person(context, "chief")):
-        return _refused(context, "role_missing", "Only a user decides on a proposal.")
     if verdict not in _VERDICTS:
         return _refused(context, "invalid_verdict", f"A verdict is one of {', '.join(_VERDICTS)}.")
     if state["state"] not in ("chief_review", "user_decision"):
@@ -391,9 +380,18 @@ def _dated(state: State, decision: Mapping[str, Any], context: ReducerContext) -
     return {**decision, "digest": state["body_ref"], "at": context.stamp.time_ns}
 
 
-def _is_person(context: ReducerContext, role: str) -> bool:
-    """Returns whether the transport says that this comes from outside, from a caller with exactly this role."""
-    return context.origin == "external" and role in context.stamp.caller.roles
+def _is_person(context: ReducerContext, *roles: str) -> bool:
+    """Returns whether the transport says that this comes from outside, from a caller with exactly one of the roles."""
+    return context.origin == "external" and not set(roles).isdisjoint(context.stamp.caller.roles)
+
+
+def _is_author_or_user(state: State, _value: Mapping[str, Any], context: ReducerContext) -> bool:
+    by, roles = _author(context)
+    return by == state["submitted_by"] or "user" in roles
+
+
+def _may_decide(_state: State, value: Mapping[str, Any], context: ReducerContext) -> bool:
+    return _is_person(context, "user") or (value["verdict"] == "needs_changes" and _is_person(context, "chief"))
 
 
 def _too_long(value: Mapping[str, Any]) -> str | None:
@@ -419,6 +417,30 @@ _FROM_PEOPLE: Final = {
     "Check": _asked_to_check,
     "Decide": _decided,
 }
+
+_MAY: Final[Mapping[str, tuple[Callable[[State, Mapping[str, Any], ReducerContext], bool], str]]] = {
+    "Revise": (_is_author_or_user, "Only its author or a user revises a proposal."),
+    "Withdraw": (_is_author_or_user, "Only its author or a user withdraws a proposal."),
+    "Review": (
+        lambda _state, _value, context: _is_person(context, "chief"),
+        "Only the Chief of Staff reviews a proposal.",
+    ),
+    "Skip": (
+        lambda _state, _value, context: _is_person(context, "user"),
+        "Only a user skips the review of the Chief of Staff.",
+    ),
+    "Verdict": (
+        lambda _state, _value, context: _is_person(context, "user", "chief"),
+        "Only a person records a verdict.",
+    ),
+    "Check": (
+        lambda _state, _value, context: _is_person(context, "agent", "chief", "user"),
+        "Only an agent, the Chief of Staff or a user has a proposal checked.",
+    ),
+    "Decide": (_may_decide, "Only a user decides on a proposal."),
+}
+"""Who may send an event to a proposal, and the sentence for everybody else. It is said before anything else, so a
+caller without the role learns nothing about the digest or the state."""
 
 
 def proposal_reducer() -> Reducer:
