@@ -26,7 +26,8 @@ def test_an_issue_is_opened_commented_closed_and_reopened(demiurge: Run) -> None
 
 def test_a_proposal_is_approved_by_its_issue(demiurge: Run) -> None:
     made = demiurge("tools", "propose", json.dumps(proposal_of()), "--json").document
-    assert demiurge("tools", "review", made["id"], "--skip", "--reason", "It is a test.").status == 0
+    skip = ("--skip", "--reason", "It is a test.", "--digest", made["digest"])
+    assert demiurge("tools", "review", made["id"], *skip).status == 0
     unread = demiurge("issues", "act", made["decision_issue"], "approve", "--json")
     assert (unread.status, unread.document["error"]["code"]) == (1, "digest_missing")
     done = demiurge("issues", "act", made["decision_issue"], "approve", "--digest", made["digest"], "--json")

@@ -39,7 +39,7 @@ def test_a_user_proposes_the_chief_reviews_and_the_user_approves(demiurge: Run, 
     assert (early.status, early.document["error"]["code"]) == (1, "not_reviewed")
     assert "Missing: The Chief of Staff has not reviewed" in demiurge("tools", "review", pid).out
     chief = demiurge("tokens", "add", "chief:maya", "--role", "chief").out.strip()
-    reviewed = demiurge("--token", chief, "tools", "review", pid, *REVIEW, "--json")
+    reviewed = demiurge("--token", chief, "tools", "review", pid, *REVIEW, "--digest", digest, "--json")
     assert (reviewed.status, reviewed.document["state"]) == (0, "user_decision")
     assert demiurge("--token", chief, "tools", "approve", pid, "--digest", digest).status == 1
     unread = demiurge("tools", "approve", pid, "--json")
@@ -124,3 +124,26 @@ def test_a_missing_proposal_or_tool_is_named_by_its_code(demiurge: Run) -> None:
         codes[words[0]] = demiurge("tools", *words, "--json").document["error"]["code"]
     assert codes == {"review": "no_proposal", "history": "no_tool", "show": "no_tool"}
     assert demiurge("tools", "proposals").out == "There is no such proposal.\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("review", *REVIEW),
+        ("review", "--skip", "--reason", "A test."),
+        ("test", "--case", "by_eye", "--pass", "--note", "I looked at it."),
+    ],
+    ids=["review", "skip", "verdict"],
+)
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_a_judgement_without_a_terminal_takes_the_digest_that_was_read(
+    demiurge: Run, file: str, words: tuple[str, ...], form: tuple[str, ...]
+) -> None:
+    made = demiurge("tools", "propose", file, "--json").document
+    unread = demiurge("tools", words[0], made["id"], *words[1:], *form)
+    assert unread.status == 1
+    assert f"--digest {made['digest']}" in unread.out + unread.err
+    if form:
+        assert unread.document["error"]["code"] == "digest_missing"
+    found = demiurge("tools", "review", made["id"], "--json").document
+    assert (found["state"], found["review"], found["verdicts"]) == ("chief_review", None, [])

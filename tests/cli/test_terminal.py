@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.registry.proposals import proposal_of
 
 from demiurge.values.clock import SystemClock
 
@@ -287,3 +289,27 @@ def test_a_manifest_from_elsewhere_is_asked_about(
         screen.type(f"{answer}\n")
         assert screen.end() == status
         assert ("already" in demiurge("-w", "copy", "manifest", "adopt").out) is adopted
+
+
+def test_a_judgement_shows_what_it_is_about_and_asks(
+    terminal: Callable[..., Terminal], demiurge: Any, tmp_path: Path
+) -> None:
+    by_eye = {"id": "by_eye", "should": "pass", "check": "Look at it."}
+    given = proposal_of(testCases=[*proposal_of()["testCases"], by_eye])
+    (tmp_path / "proposal.json").write_text(json.dumps(given))
+    made = demiurge("tools", "propose", f"@{tmp_path / 'proposal.json'}", "--json").document
+    verdict = terminal("tools", "test", made["id"], "--case", "by_eye", "--pass", "--note", "I looked at it.")
+    verdict.expect(made["digest"])
+    verdict.expect("say that by_eye passed")
+    verdict.expect("y or n: ")
+    verdict.type("y\n")
+    verdict.expect("It is recorded.")
+    assert verdict.end() == 0
+    skip = terminal("tools", "review", made["id"], "--skip", "--reason", "A test.")
+    skip.expect("skip the review")
+    skip.expect("y or n: ")
+    skip.type("n\n")
+    skip.expect("Nothing was decided.")
+    assert skip.end() == 1
+    found = demiurge("tools", "review", made["id"], "--json").document
+    assert (found["state"], [each["case"] for each in found["verdicts"]]) == ("chief_review", ["by_eye"])

@@ -99,7 +99,7 @@ def act(issue_id: str, action: str, reason: str, digest: str | None) -> None:
         world, portal = opening
         proposal = portal.run(world.issues.show(issue_id)).proposal
         if action == "approve" and digest is None and proposal is not None:
-            digest = agreed_digest(opening, proposal, action, f"issues act {issue_id} approve")
+            digest = agreed_digest(opening, proposal, action)
         issue = portal.run(world.issues.act(issue_id, action, reason, digest))
         if action == "approve" and proposal is not None:
             require_taken_over(portal.run(world.prompt_tools.proposal(proposal)))

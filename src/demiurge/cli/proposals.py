@@ -102,7 +102,8 @@ def review(
     """Print a proposal with its checks, its review, its differences and what is missing; or record the review.
 
     With --recommend and the four answers the Chief of Staff reviews it; with --skip and --reason the user goes on
-    without a review. Both are about the revision with this --digest (default: the present one).
+    without a review. Both are about the revision with this --digest: without it the proposal is shown and you are
+    asked, which takes a terminal.
     """
     answers = {name: given[name] for name in _ANSWERS}
     missing = [f"--{name}" for name in _ANSWERS if answers[name] is None]
@@ -112,14 +113,15 @@ def review(
         raise click.UsageError(f"--recommend goes with {', '.join(missing)}." if missing else "A review skips nothing.")
     if skip != (reason is not None):
         raise click.UsageError("--skip and --reason go together.")
-    with opened() as (world, portal):
+    with opened() as opening:
+        world, portal = opening
         tools = world.prompt_tools
-        view = portal.run(tools.proposal(proposal_id))
         if recommend is None and not skip:
+            view = portal.run(tools.proposal(proposal_id))
             diffs = portal.run(tools.proposal_diff(proposal_id))
             output.result({**asdict(view), "diff": to_json(diffs)}, *proposal_lines(view, diffs))
             return
-        read = digest or view.digest
+        read = digest or agreed_digest(opening, proposal_id, "skip the review" if skip else f"recommend to {recommend}")
         if recommend is not None:
             said = {name: str(text) for name, text in answers.items()}
             view = portal.run(tools.review(proposal_id, read, recommend, **said, notes=given["notes"] or ""))
@@ -139,16 +141,17 @@ def test(proposal_id: str, case: str | None, passed: bool | None, note: str | No
     """Run the checks of a proposal again and print their report. Exits with 1 if they did not pass.
 
     With --case, --pass or --fail, and --note, it records your verdict on a manual test case of the revision with this
-    --digest (default: the present one).
+    --digest: without it the proposal is shown and you are asked, which takes a terminal.
     """
     if len({case is None, passed is None, note is None}) > 1:
         raise click.UsageError("A verdict takes --case, --pass or --fail, and --note.")
-    with opened() as (world, portal):
+    with opened() as opening:
+        world, portal = opening
         tools = world.prompt_tools
         if case is not None:
-            read = digest or portal.run(tools.proposal(proposal_id)).digest
-            view = portal.run(tools.record_verdict(proposal_id, read, case, bool(passed), str(note)))
             said = "passed" if passed else "failed"
+            read = digest or agreed_digest(opening, proposal_id, f"say that {case} {said}")
+            view = portal.run(tools.record_verdict(proposal_id, read, case, bool(passed), str(note)))
             output.result(asdict(view), f"The test case {case} of {view.id} {said}, you said. It is recorded.")
             return
         view = portal.run(tools.run_checks(proposal_id))
@@ -231,20 +234,21 @@ def _agreed(opening: Opened, proposal_id: str, verb: str, digest: str | None, re
     """Returns the digest and the reason of a decision: what was given, else what a person says on the terminal. Raises
     as `agreed_digest`; click.UsageError if a reason is missing."""
     if digest is None:
-        digest = agreed_digest(opening, proposal_id, verb, f"tools {verb} {proposal_id}")
+        digest = agreed_digest(opening, proposal_id, verb)
         reason = input("  Why? ").strip() if reason is None else reason
     if reason is None:
         raise click.UsageError("Say why with --reason: the author is told.")
     return digest, reason
 
 
-def agreed_digest(opening: Opened, proposal_id: str, verb: str, command: str) -> str:
+def agreed_digest(opening: Opened, proposal_id: str, verb: str) -> str:
     """Shows a proposal, asks whether to go on, and returns the digest of what was shown. Raises OutcomeError
     (`digest_missing`: nobody can be asked; `stopped`: the answer is no)."""
     world, portal = opening
     view = portal.run(world.prompt_tools.proposal(proposal_id))
     if settings().json or not (sys.stdin.isatty() and output.stdout().isatty()):
-        message = f"Say which revision you have read: `demiurge {command} --digest {view.digest}`."
+        shown = f"`demiurge tools review {view.id}` shows it"
+        message = f"Say which revision you have read ({shown}): give its digest with --digest {view.digest}."
         raise OutcomeError("digest_missing", message, {"id": view.id, "digest": view.digest})
     diffs = portal.run(world.prompt_tools.proposal_diff(proposal_id))
     output.write(output.plain("\n".join(proposal_lines(view, diffs))))

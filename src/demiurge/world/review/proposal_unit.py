@@ -439,8 +439,8 @@ _MAY: Final[Mapping[str, tuple[Callable[[State, Mapping[str, Any], ReducerContex
     ),
     "Decide": (_may_decide, "Only a user decides on a proposal."),
 }
-"""Who may send an event to a proposal, and the sentence for everybody else. It is said before anything else, so a
-caller without the role learns nothing about the digest or the state."""
+"""The callers that may send an event to a proposal, and the sentence for all others. It is said before anything else,
+so a caller without the role learns nothing about the digest or the state."""
 
 
 def proposal_reducer() -> Reducer:
