@@ -306,6 +306,15 @@ async def test_an_issue_of_ones_own_is_opened_commented_on_and_closed(world: Wor
     await world.issues.comment(made.id, "Agreed.")
     assert (await world.issues.close(made.id)).status == "closed"
     assert (await world.issues.reopen(made.id)).closed_at_ms is None
+    closed = await world.issues.close(made.id, "It has one ending now.")
+    again = await world.issues.reopen(made.id, "It has two endings again.")
+    assert (closed.status, again.status) == ("closed", "open")
+    assert [(each["by"], each["action"], each["body"]) for each in again.comments[-2:]] == [
+        ("user", "close", "It has one ending now."),
+        ("user", "reopen", "It has two endings again."),
+    ]
+    await refused(world, "invalid_issue", world.issues.close(made.id, " "))
+    assert (await world.issues.show(made.id)).status == "open"
     assert [issue.id for issue in await world.issues.list(tag="draft", priority="high")] == [made.id]
     await refused(world, "invalid_issue", world.issues.open("", "x"))
 

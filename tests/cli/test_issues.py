@@ -17,6 +17,10 @@ def test_an_issue_is_opened_commented_closed_and_reopened(demiurge: Run) -> None
     assert ("\x1b" in shown, "  | Seen." in shown) == (False, True)
     assert demiurge("issues", "close", issue, "--json").document["status"] == "closed"
     assert demiurge("issues", "reopen", issue, "--json").document["status"] == "open"
+    assert demiurge("issues", "close", issue, "--reason", "It is done.").status == 0
+    assert demiurge("issues", "reopen", issue, "--reason", "It is not.").status == 0
+    shown = demiurge("issues", "show", issue).out
+    assert ("(close):\n  | It is done." in shown, "(reopen):\n  | It is not." in shown) == (True, True)
     [listed] = demiurge("issues", "ls", "--tag", "draft", "--json").document["issues"]
     assert listed["id"] == issue
     none = demiurge("issues", "act", issue, "approve", "--json")

@@ -30,6 +30,10 @@ async def test_an_issue_is_opened_commented_on_closed_and_opened_again(served: S
     assert (await approver.post(f"{path}/close")).json()["code"] == "role_missing"
     assert (await user.post(f"{path}/close")).json()["status"] == "closed"
     assert (await agent.post(f"{path}/reopen")).json()["status"] == "open"
+    assert (await user.post(f"{path}/close", json={"reason": "Done."})).json()["comments"][-1]["body"] == "Done."
+    assert (await agent.post(f"{path}/reopen", json={"reason": "Not yet."})).json()["comments"][-1][
+        "action"
+    ] == "reopen"
     assert (await user.get(path)).json()["body"] == "Chapter 9."
 
 

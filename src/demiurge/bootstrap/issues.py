@@ -74,15 +74,17 @@ class IssueBoard:
         await self.backend.run.submit_review(PROPOSAL_DECIDE, value)
         return await self.show(issue_id)
 
-    async def close(self, issue_id: str) -> IssueView:
-        """Closes an issue that belongs to no proposal."""
-        return await self._updated(issue_id, "closed")
+    async def close(self, issue_id: str, reason: str = "") -> IssueView:
+        """Closes an issue that belongs to no proposal. `reason`: becomes a comment with the action `close`."""
+        return await self._updated(issue_id, "closed", reason)
 
-    async def reopen(self, issue_id: str) -> IssueView:
-        """Opens a closed issue again that belongs to no proposal."""
-        return await self._updated(issue_id, "open")
+    async def reopen(self, issue_id: str, reason: str = "") -> IssueView:
+        """Opens a closed issue again that belongs to no proposal. `reason`: becomes a comment with the action
+        `reopen`."""
+        return await self._updated(issue_id, "open", reason)
 
-    async def _updated(self, issue_id: str, status: str) -> IssueView:
-        value = {"issue": issue_id, "status": status, "assignee": None, "actions": None}
+    async def _updated(self, issue_id: str, status: str, reason: str) -> IssueView:
+        value: dict[str, Any] = {"issue": issue_id, "status": status, "assignee": None, "actions": None}
+        value |= {"reason": reason} if reason else {}
         await self.backend.run.submit_review(ISSUE_UPDATE, value)
         return await self.show(issue_id)

@@ -23,6 +23,8 @@ _ACTIONS: Final = ("approve", "needs_changes", "reject")
 _issue_id = click.argument("issue_id", metavar="ID", callback=utf8_text)
 _assignee = click.option("--assignee", metavar="WHO", callback=utf8_text, help="Whose work it is.")
 
+_reason = click.option("--reason", default="", metavar="T", callback=utf8_text, help="Why; it is recorded.")
+
 
 @click.group(cls=Group, name="issues")
 def command() -> None:
@@ -87,7 +89,7 @@ def comment(issue_id: str, body: str) -> None:
 @command.command(name="act", cls=Command)
 @_issue_id
 @click.argument("action", type=click.Choice((*_ACTIONS, "needs-changes")), metavar="ACTION")
-@click.option("--reason", default="", metavar="T", callback=utf8_text, help="Why; it is recorded.")
+@_reason
 @click.option("--digest", metavar="D", callback=utf8_text, help="The digest of the proposal that you read.")
 def act(issue_id: str, action: str, reason: str, digest: str | None) -> None:
     """Decide by an issue on its proposal: ACTION is approve, needs-changes or reject.
@@ -108,19 +110,21 @@ def act(issue_id: str, action: str, reason: str, digest: str | None) -> None:
 
 @command.command(name="close", cls=Command)
 @_issue_id
-def close(issue_id: str) -> None:
+@_reason
+def close(issue_id: str, reason: str) -> None:
     """Close an issue that belongs to no proposal."""
     with opened() as (world, portal):
-        issue = portal.run(world.issues.close(issue_id))
+        issue = portal.run(world.issues.close(issue_id, reason))
     output.result(asdict(issue), f"{issue.id} is closed.")
 
 
 @command.command(name="reopen", cls=Command)
 @_issue_id
-def reopen(issue_id: str) -> None:
+@_reason
+def reopen(issue_id: str, reason: str) -> None:
     """Open a closed issue again that belongs to no proposal."""
     with opened() as (world, portal):
-        issue = portal.run(world.issues.reopen(issue_id))
+        issue = portal.run(world.issues.reopen(issue_id, reason))
     output.result(asdict(issue), f"{issue.id} is open.")
 
 
@@ -134,5 +138,6 @@ def _lines(issue: IssueView) -> list[str]:
         *block(issue.body),
     ]
     for each in issue.comments:
-        lines += ["", f"{one_line(each['by'])}, {when(each['at_ms'])}:", *block(each["body"])]
+        action = f" ({one_line(each['action'])})" if each["action"] is not None else ""
+        lines += ["", f"{one_line(each['by'])}, {when(each['at_ms'])}{action}:", *block(each["body"])]
     return [*lines, *([f"Actions: {', '.join(issue.actions)}"] if issue.actions else [])]

@@ -22,6 +22,7 @@ EARLIER: frozenset[Ref] = frozenset(
             "sha256:7ea9853bd92f323b73f81425352b638432667d8e83a27d35c92927a0a96074a7",  # calls
             "sha256:4fd6454f6de79200202663d021b16d9a95bfbb863a45dc921567471649a485b3",  # workspaces
             "sha256:13d493f3a00e25463c1adb7394c1d8997a4ea50214a5009ce385f99800e948f9",  # proposals, digest first
+            "sha256:9420f058729cca56138de93f16674bda768f2e2f4defce555cf10a668e52dd36",  # issues
         ),
     )
 )

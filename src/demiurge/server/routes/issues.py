@@ -60,6 +60,13 @@ class GivenAction(BaseModel):
     digest: Digest | None = None
 
 
+class GivenReason(BaseModel):
+    """Why an issue is closed or opened again. It becomes a comment."""
+
+    model_config = ConfigDict(extra="forbid")
+    reason: str = Field("", max_length=20_000)
+
+
 @router.get("", responses=responses(401, 403, 404, 422, 503))
 async def issues(
     world: CurrentWorld,
@@ -105,12 +112,12 @@ async def act(world: CurrentWorld, issue_id: IssueId, given: GivenAction) -> Iss
 
 
 @router.post("/{issue_id}/close", responses=_WRITE)
-async def close(world: CurrentWorld, issue_id: IssueId) -> IssueView:
+async def close(world: CurrentWorld, issue_id: IssueId, given: GivenReason | None = None) -> IssueView:
     """Closes an issue that belongs to no proposal. Its author may, the Chief of Staff, or a user."""
-    return await world.issues.close(issue_id)
+    return await world.issues.close(issue_id, given.reason if given is not None else "")
 
 
 @router.post("/{issue_id}/reopen", responses=_WRITE)
-async def reopen(world: CurrentWorld, issue_id: IssueId) -> IssueView:
+async def reopen(world: CurrentWorld, issue_id: IssueId, given: GivenReason | None = None) -> IssueView:
     """Opens a closed issue again that belongs to no proposal."""
-    return await world.issues.reopen(issue_id)
+    return await world.issues.reopen(issue_id, given.reason if given is not None else "")

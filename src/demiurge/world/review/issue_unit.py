@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from demiurge.world.reducer import Emit, Reducer, ReducerContext, Step
@@ -37,6 +38,8 @@ _PROPOSALS: Final = "sys/ToolProposal@1/"
 _MAX_TITLE: Final = 200
 _MAX_COMMENT: Final = 20_000
 _MAX_TAGS: Final = 20
+_DONE: Final = {"closed": "close", "open": "reopen"}
+"""What a change of the status does, as the action of the comment that gives its reason."""
 
 State = Mapping[str, Any]
 
@@ -53,7 +56,7 @@ def reduce(state: State | None, event: Mapping[str, Any], context: ReducerContex
     if state is None:
         return _refused(context, "no_issue", "There is no such issue.")
     if tag == "Comment":
-        if not 1 <= len(value["body"].strip()) <= len(value["body"]) <= _MAX_COMMENT:
+        if not _is_comment(value["body"]):
             return _refused(context, "invalid_issue", f"A comment has 1 to {_MAX_COMMENT} characters.")
         return _commented(value["body"], None, context.stamp.actor, context)
     return _updated(state, value, context)
@@ -100,7 +103,18 @@ def _updated(state: State, value: Mapping[str, Any], context: ReducerContext) ->
     if value["actions"] or value["status"] not in (None, "open", "closed"):
         return _refused(context, "not_allowed", "An issue is opened or closed by hand; actions belong to proposals.")
     changed = {name: value[name] for name in ("status", "assignee") if value[name] is not None}
-    return Step(set={**changed, **_dates(value["status"], context)})
+    step = Step(set={**changed, **_dates(value["status"], context)})
+    reason = value.get("reason")
+    if reason is None:
+        return step
+    if not _is_comment(reason):
+        return _refused(context, "invalid_issue", f"A reason has 1 to {_MAX_COMMENT} characters.")
+    remark = _commented(reason, _DONE.get(value["status"]), context.stamp.actor, context)
+    return replace(step, append=remark.append)
+
+
+def _is_comment(text: str) -> bool:
+    return 1 <= len(text.strip()) <= len(text) <= _MAX_COMMENT
 
 
 def _commented(body: str, action: str | None, by: str, context: ReducerContext) -> Step:
