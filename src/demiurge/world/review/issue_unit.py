@@ -39,7 +39,7 @@ _MAX_TITLE: Final = 200
 _MAX_COMMENT: Final = 20_000
 _MAX_TAGS: Final = 20
 _DONE: Final = {"closed": "close", "open": "reopen"}
-"""What a change of the status does, as the action of the comment that gives its reason."""
+"""The action of the comment with the reason, by the status that the issue gets."""
 
 State = Mapping[str, Any]
 
