@@ -4,11 +4,13 @@ import { Loading } from "../../parts/notes";
 import { Link, usePath } from "../../router";
 import "../panels.css";
 import { Catalog } from "./catalog";
+import "./prompt-tools.css";
+import { ToolPage } from "./tool-page";
+import { ROOT } from "./tool-words";
 
 const Proposals = lazy(() => import("./proposals"));
 const Issues = lazy(() => import("./issues"));
 
-const ROOT = "/prompt-tools";
 const TABS = [
   { href: ROOT, label: "Catalog" },
   { href: `${ROOT}/proposals`, label: "Proposals" },
@@ -31,8 +33,13 @@ export default function PromptToolsPanel() {
         </nav>
       </div>
       <Suspense key={tab.href} fallback={<Loading label={`Loading the ${tab.label.toLowerCase()}`} />}>
-        {tab.label === "Proposals" ? <Proposals /> : tab.label === "Issues" ? <Issues /> : <Catalog />}
+        {tab.label === "Proposals" ? <Proposals /> : tab.label === "Issues" ? <Issues /> : <CatalogTab path={path} />}
       </Suspense>
     </main>
   );
+}
+
+function CatalogTab({ path }: { path: string }) {
+  const [, where, id] = path.slice(ROOT.length).split("/").map(decodeURIComponent);
+  return where === "tools" && id ? <ToolPage key={id} id={id} /> : <Catalog />;
 }
