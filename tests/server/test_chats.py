@@ -280,3 +280,16 @@ async def test_a_rule_for_a_decided_call_names_the_first_person(served: Served) 
     late = await user.post(f"/api/approvals/{journal[0]['body']['intent']}/rule", json={"count": 5})
     assert (late.status_code, late.json()["code"]) == (409, "decided")
     assert late.json()["details"]["verdict"] == "rejected"
+
+
+async def test_the_claims_of_an_answer_are_checked(served: Served) -> None:
+    forged = "rcpt_0123456789abcdef0123456789abcdef"
+    served.provider.say(served.provider.answer(served.provider.text(f"It is dark.\nEvidence: {forged}")))
+    user = await served.client()
+    await user.post("/api/chats/c1/messages", json={"text": "Look", "wait": True})
+    found = (await user.get("/api/chats/c1/claims?request_id=1&role=Editor")).json()
+    [claim] = found["replies"][0]["claims"]
+    assert (found["chat_id"], found["ok"], claim["line"], claim["code"]) == ("c1", False, 2, "unknown_receipt")
+    assert (await user.get("/api/chats/c1/claims?request_id=2")).status_code == 404
+    assert (await user.get("/api/chats/c1/claims?role=king")).status_code == 422
+    assert (await (await served.client("viewer")).get("/api/chats/c1/claims")).status_code == 403

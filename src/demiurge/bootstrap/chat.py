@@ -28,10 +28,11 @@ from demiurge.bootstrap.message_body import (
 )
 from demiurge.bootstrap.models import Choice
 from demiurge.bootstrap.reply import Reply, ToolCallView
+from demiurge.bootstrap.reply_claims import ReplyClaims, check_answers, require_role
 from demiurge.bootstrap.toolset import message_tools, toolset_event
 from demiurge.bootstrap.turn_outcome import failures_of, messages_from, reply_of
 from demiurge.bootstrap.turn_reader import TurnReader
-from demiurge.errors import Conflict, InvalidValue, NotFound
+from demiurge.errors import Conflict, InvalidValue, NotFound, UsageError
 from demiurge.models.providers import provider as provider_row
 from demiurge.sessions.session import Session
 from demiurge.values import canonical_json
@@ -389,6 +390,25 @@ class Chat:
                     entry[name] = found
             shown.append(entry)
         return shown
+
+    async def claims(self, request_id: int | None = None, role: str = "") -> list[ReplyClaims]:
+        """Returns the claims of the model's answers, checked against what the recorded calls of this chat gave; of the
+        answers to one message, if `request_id` names it. Reads only.
+
+        `role` is the role of the answers' author, such as `Planner`; it says which sources an evidence line may name.
+        See docs/core-pack.md. Raises UsageError (`role_missing`) for a caller who does not see the results of calls,
+        NotFound (`chat_unknown`), InvalidValue (`role`)."""
+        require_role(role)
+        if not sees_records(self.backend.caller):
+            why = "The results of calls are withheld from this caller: it takes the role agent, chief or user."
+            raise UsageError(why, code="role_missing")
+        messages = await messages_from(self._cell, 0)
+        if messages is None:
+            raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code="chat_unknown")
+        if request_id is not None and all(message.request_id != request_id for message in messages):
+            raise NotFound(f"Chat {self.id} has no message {request_id}.", code="chat_unknown")
+        found = await asyncio.to_thread(lambda: list(check_answers(self.backend, messages, role)))
+        return [reply for reply in found if request_id in (None, reply.request_id)]
 
     async def _settings(self, max_tokens: int | None) -> dict[str, Any]:
         """Returns the model, provider and limit for the next message. `max_tokens`: the chat's own, None for the

@@ -27,6 +27,7 @@ from demiurge.bootstrap.typed_lines import TypedLines
 from demiurge.cli import output
 from demiurge.cli.argument import new_chat_id, utf8_text
 from demiurge.cli.call_arguments import arguments
+from demiurge.cli.chat_claims import claims
 from demiurge.cli.command import Command, Group
 from demiurge.cli.conversation import Conversation, refuse_while_waiting, require_done
 from demiurge.cli.following import Follower
@@ -247,6 +248,9 @@ def _history(folder: Path, world: World) -> Iterator[None]:
 @click.group(cls=Group, name="chat")
 def _verbs() -> None:
     pass
+
+
+_verbs.add_command(claims)
 
 
 @_verbs.command(name="ls", cls=Command)

@@ -125,6 +125,15 @@ class Messages(BaseModel):
     messages: list[dict[str, Any]]
 
 
+class Claims(BaseModel):
+    """The claims of the model's answers in a chat. `ok`: all of them hold. An answer has `{request_id, ref, ok, erased,
+    claims}`, and a claim `{line, text, ok, code, detail, message}`."""
+
+    chat_id: str
+    ok: bool
+    replies: list[dict[str, Any]]
+
+
 @router.get("", responses=responses(401, 403, 422, 503))
 async def chats(
     world: CurrentWorld,
@@ -190,6 +199,18 @@ async def messages(
     found = await world.chat(chat_id).messages(since)
     cut_results([message["tool"] for message in found if "tool" in message], max_result)
     return Messages(chat_id=chat_id, messages=found)
+
+
+@router.get("/{chat_id}/claims", responses=responses(401, 403, 404, 422, 503))
+async def claims(
+    world: CurrentWorld,
+    chat_id: ChatId,
+    request_id: Annotated[int | None, Query(ge=1, le=2**53, description="Only the answers to this message.")] = None,
+    role: Annotated[str, Query(max_length=80, description="The role of the answers' author, such as Planner.")] = "",
+) -> Claims:
+    """Checks the receipts, quotes and evidence lines of the model's answers against the recorded calls of the chat."""
+    found = await world.chat(chat_id).claims(request_id, role)
+    return Claims(chat_id=chat_id, ok=all(reply.ok for reply in found), replies=[reply.to_json() for reply in found])
 
 
 @router.get("/{chat_id}/turns/{request_id}", responses=responses(401, 403, 404, 422, 503))

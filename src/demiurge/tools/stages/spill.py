@@ -6,13 +6,20 @@ fields that the redaction removed.
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from pydantic_core import to_json
 
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
 
-__all__ = ["spill"]
+__all__ = ["spill", "spilled_ref"]
+
+_NOTE: Final = re.compile(
+    r"The result has \d+ bytes, more than the \d+ allowed here\. It is stored as (sha256:[0-9a-f]{64})\."
+)
 
 
 def spill(ports: Ports, call: Call) -> None:
@@ -29,6 +36,13 @@ def spill(ports: Ports, call: Call) -> None:
     view = to_json(call.view)
     if len(view) > limit:
         call.view = {"bytes": len(view), "ref": _put_blob(ports, view)}
+
+
+def spilled_ref(content: str) -> str | None:
+    """Returns the address of the text that was put in the blob store in place of this content; None for any other
+    content."""
+    found = _NOTE.fullmatch(content)
+    return found[1] if found is not None else None
 
 
 def _put_blob(ports: Ports, data: bytes) -> str:
