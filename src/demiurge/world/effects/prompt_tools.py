@@ -13,6 +13,7 @@ from typing import Any
 
 from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.registry.harness import run_harness
+from demiurge.registry.pack.load import core_tools
 from demiurge.registry.prompt_tool import PromptTool
 from demiurge.registry.proposal import read_proposal
 from demiurge.tools.errors import ToolUserError
@@ -78,8 +79,19 @@ async def _propose(call: EffectCall, params: Mapping[str, Any]) -> Result:
 
 
 async def _tools(call: EffectCall, _params: Mapping[str, Any]) -> Result:
+    """Stores the records of the approved tools. A turn of a chat is answered by the catalog that its message brought,
+    so that it never sees what was approved after it began; none of its tools are readable without a catalog."""
     reading = await call.read_cell(Unit(REGISTRY, REGISTRY_KEY))
-    found = [live.tool.to_json() for live in live_tools(reading.cell, call.get_blob)]
+    turn = ((await call.read_cell(call.unit)).cell or {}).get("turn")
+    if turn is None:
+        found = [live.tool.to_json() for live in live_tools(reading.cell, call.get_blob)]
+    elif turn.get("catalog_ref") is None:
+        found = []
+    else:
+        catalog = canonical_json.parse_object(call.get_blob(Ref(turn["catalog_ref"])))
+        shipped = {tool.digest: tool.to_json() for tool in core_tools()}
+        digests = [Ref(digest) for digest in catalog["prompt_tools"].values()]
+        found = [shipped.get(digest) or canonical_json.parse_object(call.get_blob(digest)) for digest in digests]
     return succeeded(tools_ref=await call.put_blob(canonical_json.encode(found)), reading=reading.to_node())
 
 
