@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from demiurge import faults
 from demiurge.apps.demiurge import CHAT, app
+from demiurge.bootstrap.shipped_tools import SHIPPED_TOOLS
 from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.stores.protocol import Store
-from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
@@ -61,7 +61,7 @@ Code = Mapping[str, Reducer | Callable[..., Any]]
 
 def default_policy(specs: Sequence[ToolSpec]) -> ToolPolicy:
     """Returns the policy that allows the shipped tools that only read, and has a person asked for all others."""
-    shipped = {tool.name for tool in CORE_TOOLS if tool.effect is ToolEffect.READ_ONLY}
+    shipped = {tool.name for tool in SHIPPED_TOOLS if tool.effect is ToolEffect.READ_ONLY}
     names = tuple(spec.name for spec in specs)
     asked = tuple(name for name in names if name not in shipped)
     return ToolPolicy(allowed_tools=names, require_approval_for_tools=asked)

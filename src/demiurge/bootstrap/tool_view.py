@@ -8,8 +8,8 @@ from typing import Any, Final
 from demiurge.bootstrap.backend.review_views import CatalogTool
 from demiurge.bootstrap.manifest import default_policy
 from demiurge.bootstrap.policy_view import decision_on
+from demiurge.bootstrap.shipped_tools import SHIPPED_TOOLS
 from demiurge.registry.pack.load import core_tools
-from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
@@ -50,7 +50,7 @@ def prompt_rows(catalog: Sequence[CatalogTool]) -> list[dict[str, Any]]:
 
 def shipped_rows(caller: Caller) -> list[dict[str, Any]]:
     """Returns the tools that a new world has: the shipped callable tools, and the core prompt tools."""
-    specs = [tool.spec for tool in CORE_TOOLS]
+    specs = [tool.spec for tool in SHIPPED_TOOLS]
     node = {"tool_policy": default_policy(specs).to_json(), "toolset": [spec.to_json() for spec in specs]}
     shipped = {"layer": "global", "locked": True, "version": None}
     return tool_rows(node, caller) + [

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.shipped_tools import NEED_CATALOG
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.models.providers import provider as provider_row
 from demiurge.tools.ids import checked_id
@@ -41,8 +42,11 @@ async def message_tools(
     backend: Backend, own: str | None, tools: Sequence[str] | None, provider: str, tool_choice: ToolChoice | None
 ) -> dict[str, Any]:
     """Returns the fields `tools_ref` and `tool_choice` of a message that offers `tools`; None: all that a model may
-    see. A chat with a toolset of its `own` offers nothing else. Raises as `Chat.send`."""
+    see, without those that go with the catalog of prompt tools if the provider's models get none. A chat with a toolset
+    of its `own` offers nothing else. Raises as `Chat.send`."""
     specs = await _specs(backend, tools)
+    if tools is None and own is None and not provider_row(provider).prompt_catalog:
+        specs = [spec for spec in specs if spec.name not in NEED_CATALOG]
     if own is not None:
         within = narrowed(backend.read.get_blob(parse_ref(own)))
         foreign = [spec.name for spec in specs if spec.name not in within]

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from demiurge.bootstrap.manifest_change import TOOLS_REFRESHED, ManifestChange
+from demiurge.bootstrap.shipped_tools import SHIPPED_TOOLS
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.bound import BoundTool
-from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.source import AsyncToolSource, StaticToolSource, ToolSource, as_source
 from demiurge.tools.spec import ToolSpec
 
@@ -33,7 +33,7 @@ class WorldTools:
 
     def __init__(self, given: GivenTools) -> None:
         self._given = _several(given)
-        self._listed = StaticToolSource((*CORE_TOOLS, *_present(self._given, {})))
+        self._listed = StaticToolSource((*SHIPPED_TOOLS, *_present(self._given, {})))
         self.is_waiting = any(isinstance(entry, AsyncToolSource) for entry in self._given)
         """True until every source has been listed once."""
         self._refreshing = asyncio.Lock()
@@ -62,7 +62,7 @@ class WorldTools:
         """Lists the sources and returns what there is now; nothing changes here. Raises as `refresh`."""
         asked = {at: entry for at, entry in enumerate(self._given) if isinstance(entry, AsyncToolSource)}
         answers = {at: await _asked(source) for at, source in asked.items()}
-        return StaticToolSource((*CORE_TOOLS, *_present(self._given, answers)))
+        return StaticToolSource((*SHIPPED_TOOLS, *_present(self._given, answers)))
 
     async def refresh(self, put_in_force: Callable[[ManifestChange], Awaitable[None]]) -> bool:
         """Lists the sources again and puts what they list in force. Returns whether a spec differs.
@@ -79,7 +79,7 @@ class WorldTools:
             return is_other
 
 
-_CORE = frozenset(tool.name for tool in CORE_TOOLS)
+_CORE = frozenset(tool.name for tool in SHIPPED_TOOLS)
 
 
 def is_tool_or_source(entry: object) -> bool:
