@@ -11,7 +11,9 @@ from demiurge.tools.core import CORE_TOOLS
 
 __all__ = ["NEED_CATALOG", "SHIPPED_TOOLS"]
 
-SHIPPED_TOOLS: Final[tuple[Tool[Any, Any], ...]] = (*CORE_TOOLS, *CATALOG_TOOLS, *PACK_TOOLS)
+_WITH_CATALOG: Final[tuple[Tool[Any, Any], ...]] = (*CATALOG_TOOLS, *PACK_TOOLS)
 
-NEED_CATALOG: Final = frozenset(tool.name for tool in (*CATALOG_TOOLS, *PACK_TOOLS))
+SHIPPED_TOOLS: Final = (*CORE_TOOLS, *_WITH_CATALOG)
+
+NEED_CATALOG: Final = frozenset(tool.name for tool in _WITH_CATALOG)
 """The tools that go with the catalog of prompt tools. A model that gets no catalog is not offered them by default."""
