@@ -1,6 +1,6 @@
 """How often the local model calls the right tool: a table of requests, each in a fresh chat.
 
-    python bench/local_eval.py REQUESTS.json [--system TEXT_FILE] [--verbose]
+    python -m bench.local_eval REQUESTS.json [--system TEXT_FILE] [--verbose]
 
 REQUESTS.json: {"tools": [ids], "requests": [{"say", "expect": {tool id: {argument: [accepted]}}}]}. An argument is
 right when it contains an accepted value (any case); an accepted "" means empty or left out. `"expect": {}` means no

@@ -14,6 +14,7 @@ from tests.provider import Provider, serving
 
 from demiurge import ToolPolicy, World
 from demiurge.errors import Conflict, DemiurgeError
+from demiurge.registry.core_ids import CORE_IDS
 from demiurge.values import canonical_json
 from demiurge.wire.items import NamedTool, ToolChoice
 
@@ -38,7 +39,9 @@ def offered(provider: Provider) -> list[str]:
 
 
 async def catalog_names(world: World) -> list[str]:
-    return sorted(spec["name"] for spec in (await world.info())["catalog"])
+    """Returns the tools that a message offers by itself: all but the core pack."""
+    pack = {f"core__{core_id}" for core_id in CORE_IDS}
+    return sorted(spec["name"] for spec in (await world.info())["catalog"] if spec["name"] not in pack)
 
 
 async def test_a_chat_keeps_its_toolset_until_it_is_cleared(tmp_path: Path, provider: Provider) -> None:

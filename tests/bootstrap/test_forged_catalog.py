@@ -90,8 +90,8 @@ async def test_a_chat_asks_for_the_catalog_again_if_it_changes_while_a_message_i
         asked: list[Ref | None] = []
         catalog = run.prompt_catalog
 
-        async def slow_catalog() -> Ref | None:
-            asked.append(await catalog())
+        async def slow_catalog(has_reader: bool) -> Ref | None:
+            asked.append(await catalog(has_reader))
             if len(asked) == 1:
                 await approve(world, "p0000000001")
             return asked[-1]

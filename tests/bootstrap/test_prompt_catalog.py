@@ -15,7 +15,7 @@ from demiurge import World
 from demiurge.apps.demiurge import app
 from demiurge.bootstrap.backend import prompt_catalog
 from demiurge.errors import InvalidValue, NotFound
-from demiurge.registry.catalog_text import FULL_HEADER, INDEX_HEADER, entry_ids, index_text
+from demiurge.registry.catalog_text import FULL_HEADER, INDEX_HEADER, READER, entry_ids, index_text
 from demiurge.registry.core_ids import CORE_IDS
 from demiurge.registry.prompt_tool import PromptTool
 from demiurge.values import canonical_json
@@ -114,8 +114,8 @@ async def test_a_message_costs_no_new_text_while_the_registry_stays(
 ) -> None:
     made: list[str] = []
 
-    def counted(tools: Iterable[PromptTool]) -> str:
-        made.append(index_text(tools))
+    def counted(tools: Iterable[PromptTool], *, has_reader: bool) -> str:
+        made.append(index_text(tools, has_reader=has_reader))
         return made[-1]
 
     monkeypatch.setitem(prompt_catalog.FORMS, "index", counted)
@@ -123,15 +123,15 @@ async def test_a_message_costs_no_new_text_while_the_registry_stays(
     async with opened(tmp_path / "w", provider) as world:
         for _ in range(3):
             await world.chat("c").send("Hello")
-        assert len(made) == 1
+        assert len(made) == 2  # one for requests with the tool that reads prompt tools, one for those without
         await propose(world, "p0000000001")
         await approve(world, "p0000000001")
         await world.chat("c").send("Hello")
-        assert len(made) == 2
+        assert len(made) == 4
         assert len({prompt[1]["content"] for prompt in prompts(world, "c")}) == 2
 
 
-@pytest.mark.parametrize(("setting", "header"), [("index", INDEX_HEADER), ("full", FULL_HEADER), ("off", "")])
+@pytest.mark.parametrize(("setting", "header"), [("index", INDEX_HEADER + READER), ("full", FULL_HEADER), ("off", "")])
 async def test_the_manifest_sets_the_form_of_the_catalog(
     tmp_path: Path, provider: Provider, setting: str, header: str
 ) -> None:
@@ -151,9 +151,9 @@ async def test_an_unknown_form_of_the_catalog_is_refused_by_name(tmp_path: Path,
     assert provider.seen == []
 
 
-def definitions(folder: Path, setting: str) -> Path:
-    """Returns a folder with the shipped app's definitions and this setting."""
-    root = {**app().root, "settings": {**app().root["settings"], "prompt_catalog": setting}}
+def definitions(folder: Path, setting: str, name: str = "prompt_catalog") -> Path:
+    """Returns a folder with the shipped app's definitions and this value of a setting."""
+    root = {**app().root, "settings": {**app().root["settings"], name: setting}}
     own = folder / "own"
     own.mkdir()
     (own / "all.json").write_text(json.dumps([*app().definitions, {"$kind": "manifest", "air_version": "1", **root}]))
@@ -163,7 +163,7 @@ def definitions(folder: Path, setting: str) -> Path:
 async def test_a_catalog_that_was_erased_does_not_stop_the_chats(tmp_path: Path, provider: Provider) -> None:
     provider.say(Provider.answer(Provider.text("Yes.")))
     async with opened(tmp_path / "w", provider) as world:
-        await world.chat("c").send("Hello", tools=[CLOCK])
+        await world.chat("c").send("Hello")
         [intent] = [r for r in world.journal.read("demiurge/Demiurge@1/c") if r.kind == "intent"]
         await world.erase(intent.body["params"]["message_refs"][1], "It was asked for.")
         assert (await world.chat("d").send("Hello")).status == "done"

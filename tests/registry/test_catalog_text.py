@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demiurge.registry.catalog_text import FULL_HEADER, INDEX_HEADER, entry_ids, full_text, index_text, tool_text
+from demiurge.registry.catalog_text import (
+    FULL_HEADER,
+    INDEX_HEADER,
+    PROMPT_TOOL,
+    entry_ids,
+    full_text,
+    index_text,
+    tool_text,
+)
 from demiurge.registry.core_ids import CORE_IDS
 from demiurge.registry.prompt_tool import PromptTool
 
@@ -57,6 +65,15 @@ def test_the_index_has_one_line_for_each_tool() -> None:
 
 def test_the_headers_name_no_tool_to_call() -> None:
     assert not re.search(r"core__|\bcall\b", INDEX_HEADER + FULL_HEADER)
+    assert "core__" not in index_text(CORE)
+
+
+def test_the_index_names_the_tool_that_reads_prompt_tools_if_a_request_offers_it() -> None:
+    first, *entries = index_text(CORE, has_reader=True).split("\n")
+    assert re.findall(r"core__\w+", first) == [PROMPT_TOOL]
+    assert first.startswith(INDEX_HEADER)
+    assert entries == index_text(CORE).split("\n")[1:]
+    assert index_text([], has_reader=True) == ""
 
 
 def test_the_full_text_has_each_field() -> None:

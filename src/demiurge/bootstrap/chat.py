@@ -34,6 +34,7 @@ from demiurge.bootstrap.turn_outcome import failures_of, messages_from, reply_of
 from demiurge.bootstrap.turn_reader import TurnReader
 from demiurge.errors import Conflict, InvalidValue, NotFound, UsageError
 from demiurge.models.providers import provider as provider_row
+from demiurge.registry.catalog_text import PROMPT_TOOL
 from demiurge.sessions.session import Session
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
@@ -238,15 +239,21 @@ class Chat:
         """Returns what a message brings beside its words: the model, the limit, the tools, and the catalog unless the
         message or its provider goes without one."""
         own_tools = chat.own_tools_ref if chat is not None else None
-        offered = await message_tools(self.backend, own_tools, tools, self.choice.provider, tool_choice)
         limit = max_tokens if max_tokens is not None or chat is None else chat.own_max_tokens
-        settings = {**await self._settings(limit), **offered}
-        skips = skip_tool_catalog or (tools is not None and not tools)
-        if skips or not provider_row(self.choice.provider).prompt_catalog:
+        has_catalog = not skip_tool_catalog and (tools is None or bool(tools)) and await self._may_have_catalog()
+        offered = await message_tools(
+            self.backend, own_tools, tools, self.choice.provider, tool_choice, has_catalog=has_catalog
+        )
+        settings = {**await self._settings(limit), **offered.fields}
+        if not has_catalog:
             return settings
-        if not (await self.backend.read.info()).get("prompt_catalog"):  # older owners and older definitions have none
-            return settings
-        return {**settings, "catalog_ref": await self.backend.run.prompt_catalog()}
+        return {**settings, "catalog_ref": await self.backend.run.prompt_catalog(PROMPT_TOOL in offered.names)}
+
+    async def _may_have_catalog(self) -> bool:
+        """Returns whether prompts to the chat's model have the catalog of prompt tools; under older owners and older
+        definitions none has."""
+        has_row = provider_row(self.choice.provider).prompt_catalog
+        return has_row and bool((await self.backend.read.info()).get("prompt_catalog"))
 
     async def use_tools(self, tools: Sequence[str] | None, *, tool_choice: ToolChoice | None = None) -> None:
         """Lets the model call these tools alone, from now on in this chat; None: all that the tool policy allows.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from demiurge.bootstrap.backend import Backend
-from demiurge.bootstrap.shipped_tools import NEED_CATALOG
+from demiurge.bootstrap.shipped_tools import not_offered
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.models.providers import provider as provider_row
 from demiurge.tools.ids import checked_id
@@ -16,7 +16,7 @@ from demiurge.values.refs import Ref, parse_ref
 from demiurge.wire.items import NamedTool, ToolChoice
 from demiurge.world.toolset import choice_tag, encode_toolset, narrowed
 
-__all__ = ["message_tools", "store_toolset", "toolset_event"]
+__all__ = ["MessageTools", "message_tools", "store_toolset", "toolset_event"]
 
 
 async def store_toolset(backend: Backend, tools: Sequence[str], provider: str, tool_choice: ToolChoice | None) -> Ref:
@@ -38,15 +38,31 @@ async def toolset_event(
     }
 
 
+class MessageTools(NamedTuple):
+    """The tools of a message: the fields `tools_ref` and `tool_choice` of its event, and the names of the tools."""
+
+    fields: dict[str, Any]
+    names: frozenset[str]
+
+
 async def message_tools(
-    backend: Backend, own: str | None, tools: Sequence[str] | None, provider: str, tool_choice: ToolChoice | None
-) -> dict[str, Any]:
-    """Returns the fields `tools_ref` and `tool_choice` of a message that offers `tools`; None: all that a model may
-    see, without those that go with the catalog of prompt tools if the provider's models get none. A chat with a toolset
-    of its `own` offers nothing else. Raises as `Chat.send`."""
+    backend: Backend,
+    own: str | None,
+    tools: Sequence[str] | None,
+    provider: str,
+    tool_choice: ToolChoice | None,
+    *,
+    has_catalog: bool,
+) -> MessageTools:
+    """Returns what a message offers with `tools`; None: all that a model may see, without those that are offered on
+    request (`shipped_tools`). A chat with a toolset of its `own` offers nothing else, and all of it if `tools` is None.
+    `has_catalog`: the message brings the catalog of prompt tools. Raises as `Chat.send`."""
     specs = await _specs(backend, tools)
-    if tools is None and own is None and not provider_row(provider).prompt_catalog:
-        specs = [spec for spec in specs if spec.name not in NEED_CATALOG]
+    if tools is None and own is None:
+        setting = (await backend.read.info())["settings"].get("core_pack")
+        is_small = not provider_row(provider).prompt_catalog
+        left_out = not_offered(setting, has_catalog=has_catalog, is_small=is_small)
+        specs = [spec for spec in specs if spec.name not in left_out]
     if own is not None:
         within = narrowed(backend.read.get_blob(parse_ref(own)))
         foreign = [spec.name for spec in specs if spec.name not in within]
@@ -59,10 +75,11 @@ async def message_tools(
             )
         specs = [spec for spec in specs if spec.name in within]
     choice = _checked_choice(specs, tool_choice)
-    return {
+    fields = {
         "tools_ref": _stored(backend, specs, provider, None),
         "tool_choice": choice_tag(choice) if choice is not None else None,
     }
+    return MessageTools(fields, frozenset(spec.name for spec in specs))
 
 
 async def _specs(backend: Backend, tools: Sequence[str] | None) -> list[ToolSpec]:

@@ -15,12 +15,18 @@ from demiurge.registry.core_ids import CORE_IDS
 from demiurge.registry.prompt_tool import PromptTool
 from demiurge.tools.authoring.hidden_text import without_hidden
 
-__all__ = ["FULL_HEADER", "INDEX_HEADER", "entry_ids", "full_text", "index_text", "tool_text"]
+__all__ = ["FULL_HEADER", "INDEX_HEADER", "PROMPT_TOOL", "READER", "entry_ids", "full_text", "index_text", "tool_text"]
+
+PROMPT_TOOL: Final = "core__prompt_tool"
+"""The callable tool that reads the text of a prompt tool."""
 
 INDEX_HEADER: Final = (
     "Tool Catalog (prompt tools): instructions for tasks of their kind. They add no tool and give no permission. "
     "Each line says when to use one."
 )
+READER: Final = f" Before you follow one, read its whole text with {PROMPT_TOOL} and its id."
+"""The sentence after the header of an index that goes with the tool that reads it."""
+
 FULL_HEADER: Final = (
     "Tool Catalog (prompt tools): instructions for tasks of their kind. They add no tool and give no permission. "
     "The lines after a bar are the text of the tool above them."
@@ -33,11 +39,12 @@ _ROUND: Final = str.maketrans(
 ) | str.maketrans(dict.fromkeys(")\uff09\u207e\u208e\ufe5a\ufe36\u2769\u276b\u2986\uff60", "]"))
 
 
-def index_text(tools: Iterable[PromptTool]) -> str:
-    """Returns one line for each tool, its name, id and usage notes, under a header that names the way to the full text.
-    Empty without tools."""
+def index_text(tools: Iterable[PromptTool], *, has_reader: bool = False) -> str:
+    """Returns one line for each tool, its name, id and usage notes, under a header. With `has_reader` the header names
+    the callable tool that reads the whole text. Empty without tools."""
     lines = [f"- {_head(tool)}: {_one_line(tool.usage_notes) or 'no notes'}" for tool in _sorted(tools)]
-    return "\n".join([INDEX_HEADER, *lines]) if lines else ""
+    header = INDEX_HEADER + (READER if has_reader else "")
+    return "\n".join([header, *lines]) if lines else ""
 
 
 def full_text(tools: Iterable[PromptTool]) -> str:

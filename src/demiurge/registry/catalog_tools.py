@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
-from demiurge.registry.catalog_text import tool_text
-from demiurge.registry.core_ids import core_id_of
+from demiurge.registry.catalog_text import PROMPT_TOOL, tool_text
+from demiurge.registry.core_ids import CORE_IDS, core_id_of
 from demiurge.registry.prompt_tool import PromptTool
 from demiurge.tools.capabilities import PromptTools
 from demiurge.tools.context import ToolContext
@@ -20,9 +20,8 @@ from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolResult
 
-__all__ = ["CATALOG_TOOLS", "PROMPT_TOOL", "PROPOSE_TOOL"]
+__all__ = ["CATALOG_TOOLS", "PROPOSE_TOOL"]
 
-PROMPT_TOOL: Final = "core__prompt_tool"
 PROPOSE_TOOL: Final = "core__propose_tool"
 
 
@@ -109,7 +108,11 @@ async def _read(params: ReadPromptTool, *, context: ToolContext) -> ToolResult[P
     if record is None:
         raise ToolUserError("The catalog of this turn has no prompt tool with this id.")
     tool = PromptTool.from_json(record)
-    return ToolResult(message="The prompt tool.", value=PromptToolText(tool.id, tool.name, tool_text(tool)))
+    runs_as = (
+        f"It runs as core__{tool.id}, if that tool is offered to you." if tool.id in CORE_IDS else "It is text alone."
+    )
+    value = PromptToolText(tool.id, tool.name, tool_text(tool))
+    return ToolResult(message=f"The prompt tool. {runs_as}", value=value)
 
 
 async def _propose(params: ProposePromptTool, *, context: ToolContext) -> ToolResult[SubmittedProposal]:

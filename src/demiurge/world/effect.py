@@ -105,6 +105,11 @@ class Services(Protocol):
 
     def records(self, unit: Unit, from_seq: int = 0) -> Iterator[Record]: ...
 
+    def latest(self, kind: str, most: int) -> Iterator[Record]:
+        """Yields the records of this kind among the last `most` records of the world, newest first; archived ones that
+        are not here are left out."""
+        ...
+
     async def granting_record(
         self, unit: Unit, ref: Ref, accept: Callable[[Record], bool] = lambda _record: True
     ) -> Record | None:

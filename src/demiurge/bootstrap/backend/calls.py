@@ -131,9 +131,10 @@ class RunCalls(Protocol):
         ...
 
     @needs("agent")
-    async def prompt_catalog(self) -> Ref | None:
+    async def prompt_catalog(self, has_reader: bool = False) -> Ref | None:
         """Stores the catalog text of the approved prompt tools, for one turn of a chat: the message that names it
-        brings it. None if the manifest's setting `prompt_catalog` is `off`, or a world has no registry."""
+        brings it. With `has_reader` the text names the tool that reads prompt tools, which the message offers. None if
+        the manifest's setting `prompt_catalog` is `off`, or a world has no registry."""
         ...
 
     @needs("agent")

@@ -23,8 +23,16 @@ from demiurge.world.unit import Unit
 __all__ = ["PromptCatalog", "has_prompt_catalog"]
 
 SETTING: Final = "prompt_catalog"
-FORMS: Final[dict[str, Callable[[Iterable[PromptTool]], str]]] = {"index": index_text, "full": full_text}
 _OFF: Final = "off"
+
+
+def _full(tools: Iterable[PromptTool], *, has_reader: bool) -> str:
+    """Returns the whole text of all tools. There is nothing more for a reader to read."""
+    return full_text(tools)
+
+
+FORMS: Final[dict[str, Callable[..., str]]] = {"index": index_text, "full": _full}
+"""The texts by the setting: each takes the tools, and whether the message offers the tool that reads them."""
 
 
 def has_prompt_catalog(manifest: Manifest, lacking: Sequence[str]) -> bool:
@@ -35,15 +43,17 @@ def has_prompt_catalog(manifest: Manifest, lacking: Sequence[str]) -> bool:
 
 
 class PromptCatalog:
-    """The message with the catalog, made anew only when the registry or the manifest has changed."""
+    """The messages with the catalog, made anew only when the registry or the manifest has changed: one for requests
+    that offer the tool that reads prompt tools, and one for all others."""
 
     def __init__(self) -> None:
         self._made_for: tuple[Any, ...] | None = None
-        self._message: dict[str, Any] = {}
+        self._messages: dict[bool, dict[str, Any]] = {}
 
-    def stored(self, host: Host, store: Store) -> Ref | None:
+    def stored(self, host: Host, store: Store, *, has_reader: bool) -> Ref | None:
         """Stores the catalog as `{role, content, prompt_tools: {id: digest}}` and returns its address; None if the
-        setting says `off`, or there is no registry. Raises InvalidValue (`bad_setting`), NotFound, Damaged."""
+        setting says `off`, or there is no registry. With `has_reader` the text names the tool that reads prompt tools.
+        Raises InvalidValue (`bad_setting`), NotFound, Damaged."""
         form = host.manifest.settings.get(SETTING, "index")
         if form == _OFF or REGISTRY not in host.manifest.modules:
             return None
@@ -55,11 +65,15 @@ class PromptCatalog:
         if self._made_for != (form, state.seq):
             tools = [found.tool for found in live_tools(state.cell, store.get_blob)]
             digests = {tool.id: tool.digest for tool in tools}
-            self._message = {"role": "system", "content": FORMS[form](tools), "prompt_tools": digests}
+            self._messages = {
+                reader: {"role": "system", "content": FORMS[form](tools, has_reader=reader), "prompt_tools": digests}
+                for reader in (False, True)
+            }
             self._made_for = form, state.seq
+        message = self._messages[has_reader]
         erased = store.erasures()
         for number in count():  # a copy of a catalog that was erased has another address
-            data = canonical_json.encode({**self._message, "copy": number} if number else self._message)
+            data = canonical_json.encode({**message, "copy": number} if number else message)
             if (ref := ref_of(data)) not in erased or store.has_blob(ref):
                 break
         return store.put_blob(data)
@@ -68,7 +82,7 @@ class PromptCatalog:
         """Raises Conflict (`catalog_changed`) if an event is a message that names any text but the catalog of now, so
         that no caller puts an unapproved text in its place, or an old one back. Raises as `stored`."""
         named = _named_catalog(host.manifest, schema, value)
-        if named is not None and named != self.stored(host, store):
+        if named is not None and all(named != self.stored(host, store, has_reader=reader) for reader in (True, False)):
             raise Conflict(
                 "The message's `catalog_ref` is not the catalog of prompt tools that is approved now: send the message "
                 "with `Chat.send`, which names it, or leave `catalog_ref` out.",

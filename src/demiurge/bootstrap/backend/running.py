@@ -159,9 +159,9 @@ class Running:
         async with owner.changing:
             return await owner.tool_files(host).export(self._caller)
 
-    async def prompt_catalog(self) -> Ref | None:
+    async def prompt_catalog(self, has_reader: bool = False) -> Ref | None:
         owner = self._owner
-        return owner.prompt_catalog.stored(await owner.host(), owner.store)
+        return owner.prompt_catalog.stored(await owner.host(), owner.store, has_reader=has_reader)
 
     def put_blob(self, data: bytes, force: bool = False) -> Ref:
         ref, store = ref_of(data), self._owner.store

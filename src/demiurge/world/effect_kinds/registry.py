@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from demiurge.world.effect_kinds.blob import BLOB
 from demiurge.world.effect_kinds.http import HTTP
 from demiurge.world.effect_kinds.introspect import INTROSPECT
+from demiurge.world.effect_kinds.issues import ISSUES
 from demiurge.world.effect_kinds.kind import EffectFamily, EffectKind
 from demiurge.world.effect_kinds.llm import MODELS
 from demiurge.world.effect_kinds.prompt_tools import PROMPT_TOOLS
@@ -23,7 +24,7 @@ from demiurge.world.effect_kinds.workspace import WORKSPACE_FILES
 __all__ = ["FAMILIES", "Tables", "tables"]
 
 FAMILIES: tuple[EffectFamily, ...] = (
-    *(MODELS, TOOLS, HTTP, BLOB, TIMER, VAULT, WORKSPACE_FILES, INTROSPECT, WEBHOOK, PROMPT_TOOLS),
+    *(MODELS, TOOLS, HTTP, BLOB, TIMER, VAULT, WORKSPACE_FILES, INTROSPECT, WEBHOOK, PROMPT_TOOLS, ISSUES),
 )
 """Every family, in the order of the docs page. A new family goes to the end."""
 

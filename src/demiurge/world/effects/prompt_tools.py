@@ -80,19 +80,29 @@ async def _propose(call: EffectCall, params: Mapping[str, Any]) -> Result:
 
 async def _tools(call: EffectCall, _params: Mapping[str, Any]) -> Result:
     """Stores the records of the approved tools. A turn of a chat is answered by the catalog that its message brought,
-    so that it never sees what was approved after it began; none of its tools are readable without a catalog."""
-    reading = await call.read_cell(Unit(REGISTRY, REGISTRY_KEY))
-    turn = ((await call.read_cell(call.unit)).cell or {}).get("turn")
-    if turn is None:
-        found = [live.tool.to_json() for live in live_tools(reading.cell, call.get_blob)]
-    elif turn.get("catalog_ref") is None:
-        found = []
+    so that it never sees what was approved after it began; a turn without a catalog has none."""
+    asking = call.services.state(call.unit)
+    turn = asking.cell.get("turn") if asking.cell is not None else None
+    records: list[Mapping[str, Any]]
+    if not isinstance(turn, Mapping):
+        reading = await call.read_cell(Unit(REGISTRY, REGISTRY_KEY))
+        records = [live.tool.to_json() for live in live_tools(reading.cell, call.get_blob)]
+        node = reading.to_node()
     else:
-        catalog = canonical_json.parse_object(call.get_blob(Ref(turn["catalog_ref"])))
-        shipped = {tool.digest: tool.to_json() for tool in core_tools()}
-        digests = [Ref(digest) for digest in catalog["prompt_tools"].values()]
-        found = [shipped.get(digest) or canonical_json.parse_object(call.get_blob(digest)) for digest in digests]
-    return succeeded(tools_ref=await call.put_blob(canonical_json.encode(found)), reading=reading.to_node())
+        records = _records_of(turn.get("catalog_ref"), call)
+        node = {"unit": str(call.unit), "unit_seq": asking.seq, "state_hash": None}
+    return succeeded(tools_ref=await call.put_blob(canonical_json.encode(records)), reading=node)
+
+
+def _records_of(catalog_ref: str | None, call: EffectCall) -> list[Mapping[str, Any]]:
+    """Returns the records of the tools in a catalog, none without a catalog."""
+    if catalog_ref is None:
+        return []
+    digests: Mapping[str, str] = canonical_json.parse_object(call.get_blob(Ref(catalog_ref)))["prompt_tools"]
+    shipped: dict[str, Mapping[str, Any]] = {tool.digest: tool.to_json() for tool in core_tools()}
+    return [
+        shipped.get(digest) or canonical_json.parse_object(call.get_blob(Ref(digest))) for digest in digests.values()
+    ]
 
 
 class WorldPromptTools:

@@ -33,6 +33,7 @@ from demiurge.world.host.timers import Sleep
 from demiurge.world.host.units import Units
 from demiurge.world.host.waiting import WaitingIntents
 from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.latest_records import latest_records
 from demiurge.world.manifest import Manifest
 from demiurge.world.manifest_log import MANIFESTS, REPLACED, last_entry, replaced
 from demiurge.world.record import Cause, Record, Stamp, decode_row
@@ -46,9 +47,7 @@ from demiurge.world.workspace import WORKSPACE
 __all__ = ["Accepted", "Host"]
 
 T = TypeVar("T")
-
 _Ingress, _Stamp = fast_constructor(Ingress), fast_constructor(Stamp)
-
 
 TAIL_BYTES = 1 << 16
 """How large a unit's records since its last snapshot may be before the next one is taken, in bytes."""
@@ -386,6 +385,9 @@ class Host:
     def records(self, unit: Unit, from_seq: int = 0) -> Iterator[Record]:
         return map(decode_row, self.store.read(str(unit), from_seq))
 
+    def latest(self, kind: str, most: int) -> Iterator[Record]:
+        return latest_records(self.store, kind, most)
+
     async def hold_blob(self, data: bytes) -> Ref:
         """Stores a blob with the next records (`Committer.hold`)."""
         return await self._committer.hold(data)
@@ -444,6 +446,5 @@ class Host:
 
 
 def _idle(live: LiveUnit) -> list[OpenIntent]:
-    """Returns the open intents that nobody performs: no task was started for them, or it was stopped before it
-    began."""
+    """Returns the open intents that nobody performs: no task was started, or it was stopped before it began."""
     return [i for i in live.state.intents.values() if not i.awaits_approval and not live.is_doing(i.id)]

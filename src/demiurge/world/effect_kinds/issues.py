@@ -1,0 +1,56 @@
+"""`issues.*`: what a running tool reads of a world's issues, and which of it a grant of type `issues` covers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from demiurge.tools.capabilities import Issues
+from demiurge.world.effect_kinds.kind import Capability, EffectFamily, EffectKind
+from demiurge.world.effect_kinds.types import HASH, NAT, TEXT, option, record, set_of
+
+__all__ = ["ISSUES", "MAX_ISSUES", "RECENT_RECORDS"]
+
+MAX_ISSUES: Final = 2000
+"""The most issues that a world may have for a search."""
+
+RECENT_RECORDS: Final = 5000
+"""How many of the world's last records are searched for the receipts of core tools."""
+
+
+def _op(grant: Any, kind: str, _params: Any) -> str | None:
+    ops = grant.get("ops")
+    return "op_not_allowed" if ops is not None and kind.partition(".")[2] not in ops else None
+
+
+ISSUES: Final = EffectFamily(
+    cap_type="issues",
+    kinds=(
+        EffectKind(
+            name="issues.search",
+            params=record(status=option(TEXT)),
+            receipt=record(issues_ref=HASH, count=NAT),
+            origins=("tool",),
+            notes={"issues_ref": "each issue without its text, with its `reading`"},
+        ),
+        EffectKind(
+            name="issues.receipts",
+            params=record(limit=NAT),
+            receipt=record(receipts_ref=HASH, count=NAT),
+            origins=("tool",),
+            notes={
+                "limit": "newest first",
+                "receipts_ref": f"receipts of core tools in the last {RECENT_RECORDS} records of the world",
+            },
+        ),
+    ),
+    grant=record(ops=option(set_of(TEXT))),
+    grant_notes={"ops": "`search` `receipts`"},
+    checks=(_op,),
+    adapter="demiurge.world.effects.issues:IssueEffects",
+    restart="performed again, with the same key",
+    capability=Capability(
+        Issues,
+        "demiurge.world.effects.issues:WorldIssues",
+        "`search` issues, and the `recent_receipts` of core tools",
+    ),
+)
