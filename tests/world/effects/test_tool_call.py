@@ -407,7 +407,15 @@ async def test_the_manifest_is_introspected_by_its_address(memory: MemoryStore) 
         assert "demiurge/chat_plan@1" in shown["plans"]
         assert {"llm.generate", "tool.call", "workspace.commit"} <= set(shown["effects"])
         grants = {grant["name"] for grant in shown["grants"]}
-        assert grants == {"cap_llm", "cap_tool", "cap_workspace", "cap_query", "cap_webhook", "cap_registry"}
+        assert grants == {
+            "cap_llm",
+            "cap_tool",
+            "cap_workspace",
+            "cap_query",
+            "cap_webhook",
+            "cap_registry",
+            "cap_issues",
+        }
         assert shown["policies"] == ["demiurge/policy@1"]
         assert shown["policy"][-1] == {"when": {}, "decision": "deny"}
         triggers = [(trigger["event"], trigger["plan"]) for trigger in shown["triggers"]]
