@@ -79,6 +79,10 @@ export async function post<T>(path: string, body: unknown, headers: Record<strin
   return response.status === 204 ? (undefined as T) : response.json();
 }
 
+export async function put<T>(path: string, body: unknown): Promise<T> {
+  return (await send("PUT", path, JSON.stringify(body), { "content-type": "application/json" })).json();
+}
+
 export async function patch<T>(path: string, body: unknown): Promise<T> {
   return (await send("PATCH", path, JSON.stringify(body), { "content-type": "application/json" })).json();
 }

@@ -1,5 +1,5 @@
 /** Proposals of prompt tools and the issues of a world: what the server answers, and the paths as functions. */
-import { get, post } from "./client";
+import { get, post, put } from "./client";
 
 export type ProposalState =
   | "chief_review"
@@ -171,6 +171,9 @@ export interface ProposalQuery {
 export const proposalsGet = (query: ProposalQuery = {}) =>
   get<{ proposals: ToolProposal[]; next: string | null }>("/api/proposals", { ...query });
 export const proposalGet = (id: string) => get<ToolProposal>(proposals(id));
+export const proposalPost = (body: ProposalBody) => post<ToolProposal>("/api/proposals", body);
+/** Replaces the body of a proposal. */
+export const proposalPut = (id: string, body: ProposalBody) => put<ToolProposal>(proposals(id), body);
 export const proposalDiff = (id: string) => get<{ fields: FieldDifference[] }>(proposals(id, "/diff"));
 export const reviewPost = (id: string, digest: string, answers: ChiefAnswers) =>
   post<ToolProposal>(proposals(id, "/review"), { digest, ...answers });

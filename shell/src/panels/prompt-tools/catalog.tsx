@@ -6,8 +6,9 @@ import { Verbatim } from "../../parts/verbatim";
 import { Link, navigate, useSearch } from "../../router";
 import { type PromptTool, promptToolsGet } from "../../sdk/prompt-tools";
 import { PanelState } from "../panel-state";
+import { isOfRegistry } from "./review-words";
 import { ProposeButton } from "./tool-actions";
-import { ARCHETYPES, isOfRegistry, LAYERS, ROOT, toolHref } from "./tool-words";
+import { ARCHETYPES, LAYERS, ROOT, toolHref } from "./tool-words";
 
 /** So many tools are shown at first. */
 const SOME = 100;

@@ -8,6 +8,7 @@ import "./prompt-tools.css";
 import { ToolPage } from "./tool-page";
 import { ROOT } from "./tool-words";
 
+const ProposePage = lazy(() => import("./propose-page"));
 const Proposals = lazy(() => import("./proposals"));
 const Issues = lazy(() => import("./issues"));
 
@@ -33,13 +34,19 @@ export default function PromptToolsPanel() {
         </nav>
       </div>
       <Suspense key={tab.href} fallback={<Loading label={`Loading the ${tab.label.toLowerCase()}`} />}>
-        {tab.label === "Proposals" ? <Proposals /> : tab.label === "Issues" ? <Issues /> : <CatalogTab path={path} />}
+        <Page path={path.slice(ROOT.length)} />
       </Suspense>
     </main>
   );
 }
 
-function CatalogTab({ path }: { path: string }) {
-  const [, where, id] = path.slice(ROOT.length).split("/").map(decodeURIComponent);
-  return where === "tools" && id ? <ToolPage key={id} id={id} /> : <Catalog />;
+/** What is at an address below `/prompt-tools`. */
+function Page({ path }: { path: string }) {
+  const [, where, ...rest] = path.split("/").map(decodeURIComponent);
+  const [first = "", second = ""] = rest;
+  if (where === "propose") return <ProposePage key={path} act={first || "new"} id={second} />;
+  if (where === "proposals" && second === "revise") return <ProposePage key={path} act="revise" id={first} />;
+  if (where === "proposals") return <Proposals />;
+  if (where === "issues") return <Issues />;
+  return where === "tools" && first !== "" ? <ToolPage key={first} id={first} /> : <Catalog />;
 }

@@ -3,8 +3,8 @@ import { type FormEvent, useEffect, useId, useRef, useState } from "react";
 import { Problem } from "../../parts/notes";
 import { navigate } from "../../router";
 import { type PromptToolVersion, rollbackPost } from "../../sdk/prompt-tools";
+import { proposalHref } from "./review-words";
 import { TextField } from "./text-field";
-import { ROOT } from "./tool-words";
 
 const RATIONALE: [number, number] = [20, 2000];
 
@@ -31,7 +31,7 @@ export function RollbackForm({ id, version, onBack }: RollbackProps) {
     setError(undefined);
     try {
       const made = await rollbackPost(id, { version: version.version, rationale, layer: version.layer });
-      navigate(`${ROOT}/proposals/${encodeURIComponent(made.id)}`);
+      navigate(proposalHref(made.id));
     } catch (problem) {
       setError(problem);
       setSending(false);

@@ -6,7 +6,7 @@ import type { PromptTool } from "../../sdk/prompt-tools";
 import { maySend, useSession } from "../../session";
 import { LOCKED, proposeHref } from "./tool-words";
 
-const MAY_NOT = "Your role may not propose; the roles user and agent may.";
+export const MAY_NOT = "Your role may not propose; the roles user and agent may.";
 
 interface ProposeButtonProps {
   act: Parameters<typeof proposeHref>[0];

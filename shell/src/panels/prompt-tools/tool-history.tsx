@@ -8,9 +8,10 @@ import { type PromptToolVersion, toolVersion, toolVersionDiff } from "../../sdk/
 import { maySend, useSession } from "../../session";
 import { PanelState } from "../panel-state";
 import { SideBySide } from "../side-by-side";
+import { proposalHref } from "./review-words";
 import { RollbackForm } from "./rollback-form";
 import { ToolText } from "./tool-text";
-import { LAYERS, ROOT, toolHref } from "./tool-words";
+import { LAYERS, toolHref } from "./tool-words";
 
 /** So many versions are shown at first. */
 const SOME = 50;
@@ -88,7 +89,7 @@ function Version({ id, each, isOpen, isGoingBack, to }: VersionProps) {
       </span>
       <span className="faint wrap">
         approved by <bdi>{each.approved_by}</bdi>, <Moment ns={each.at_ms * 1e6} />,{" "}
-        <Link href={`${ROOT}/proposals/${encodeURIComponent(each.proposal)}`}>its proposal</Link>
+        <Link href={proposalHref(each.proposal)}>its proposal</Link>
         {each.revision > 1 && `, revision ${each.revision}`}
       </span>
       <code className="faint wrap">{each.digest}</code>

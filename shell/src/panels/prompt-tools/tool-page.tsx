@@ -8,10 +8,11 @@ import { type PromptTool, promptToolGet, type PromptToolVersion, toolHistory } f
 import { useSession } from "../../session";
 import { PanelState } from "../panel-state";
 import { Badges } from "./catalog";
+import { isOfRegistry, mayRead, proposalHref } from "./review-words";
 import { ToolActions } from "./tool-actions";
 import { ToolHistory } from "./tool-history";
 import { ToolText } from "./tool-text";
-import { isOfRegistry, LAYERS, ROOT } from "./tool-words";
+import { LAYERS, ROOT } from "./tool-words";
 
 interface Found {
   /** Null of a tool that was deleted. */
@@ -64,7 +65,7 @@ export function ToolPage({ id }: { id: string }) {
 }
 
 function LiveTool({ tool }: { tool: PromptTool }) {
-  const mayReadProposal = useSession().roles.some((role) => role !== "viewer");
+  const mayReadProposal = mayRead(useSession());
   return (
     <section className="card" aria-labelledby="prompt-tool">
       <div className="title-line">
@@ -104,7 +105,7 @@ function LiveTool({ tool }: { tool: PromptTool }) {
               )}
               {tool.proposal !== null && mayReadProposal && (
                 <>
-                  : <Link href={`${ROOT}/proposals/${encodeURIComponent(tool.proposal)}`}>its proposal</Link>
+                  : <Link href={proposalHref(tool.proposal)}>its proposal</Link>
                 </>
               )}
             </dd>

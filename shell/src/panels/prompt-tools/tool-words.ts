@@ -14,8 +14,6 @@ export const SCOPES = ["selection", "file", "project"];
 
 export const LAYERS: Record<Layer, string> = { global: "global", user: "user", project: "project" };
 
-export const isOfRegistry = ({ unit }: { unit: string }) => unit.startsWith("sys/ToolRegistry@1");
-
 /** Why a core tool can neither be changed nor deleted. */
 export const LOCKED = "This is a core tool: nobody can change or delete it. Propose a copy with an id of its own.";
 

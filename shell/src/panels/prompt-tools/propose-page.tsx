@@ -1,0 +1,85 @@
+/** The page on which a person proposes a tool, a copy, a change or a deletion, or revises a proposal. */
+import { useLive } from "../../live/use-live";
+import { Link } from "../../router";
+import { promptToolsGet } from "../../sdk/prompt-tools";
+import { type ProposalBody, proposalGet } from "../../sdk/review";
+import { maySend, useSession } from "../../session";
+import { PanelState } from "../panel-state";
+import { type Draft, draftOf, draftOfBody, emptyDraft } from "./proposal-draft";
+import { ProposeForm } from "./propose-form";
+import { proposalHref } from "./review-words";
+import { MAY_NOT, ToolActions } from "./tool-actions";
+import { copyId, ROOT, toolHref } from "./tool-words";
+
+/** What the form begins with. */
+export interface Start {
+  title: string;
+  draft: Draft;
+  /** The digest of what is copied, changed or revised. */
+  began: string;
+  /** The proposal that is revised. */
+  revises?: string;
+  note?: string;
+  back: { href: string; label: string };
+}
+
+const NEVER = () => false;
+
+/** `act` is `new`, `copy`, `change`, `delete` or `revise`; `id` names the tool, or the proposal that is revised. */
+export default function ProposePage({ act, id }: { act: string; id: string }) {
+  const mayPropose = maySend(useSession());
+  const live = useLive(`propose ${act} ${id}`, () => (act === "revise" ? revision(id) : proposal(act, id)), NEVER);
+  if (!mayPropose) return <p className="empty">{MAY_NOT}</p>;
+  return (
+    <PanelState live={live} loading="Loading the form" empty="There is no such prompt tool." isEmpty={(data) => data === null}>
+      {(data) =>
+        data !== null && "locked" in data ? (
+          <section className="card" aria-label="Locked">
+            <h2>
+              <Link href={toolHref(data.id)}>{data.id}</Link>: Locked (core)
+            </h2>
+            <ToolActions tool={data} />
+          </section>
+        ) : (
+          data !== null && <ProposeForm key={`${act} ${id}`} start={data} />
+        )
+      }
+    </PanelState>
+  );
+}
+
+/** Returns what a form of this act begins with; the tool itself if it is a core tool that may not be changed, and null
+ * if there is none. */
+async function proposal(act: string, id: string) {
+  const back = { href: ROOT, label: "All prompt tools" };
+  if (act === "new") return { title: "Propose a new tool", draft: emptyDraft(), began: "", back } satisfies Start;
+  const { tools } = await promptToolsGet();
+  const tool = tools.find((each) => each.id === id);
+  if (tool === undefined || (act !== "copy" && act !== "change" && act !== "delete")) return null;
+  if (tool.locked && act !== "copy") return tool;
+  const source = tool.proposal === null ? null : ((await proposalGet(tool.proposal)).body as ProposalBody | null);
+  const draft = draftOf(tool, act, source);
+  const start = { draft, began: tool.digest, back: { href: toolHref(tool.id), label: tool.id } };
+  if (act === "change") return { ...start, title: `Propose a change of ${tool.id}` } satisfies Start;
+  if (act === "delete") return { ...start, title: `Propose to delete ${tool.id}` } satisfies Start;
+  const copy = { ...draft, id: copyId(tool.id, tools), name: `${tool.name} (copy)`.slice(0, 80) };
+  return { ...start, title: `Propose a copy of ${tool.id}`, draft: copy } satisfies Start;
+}
+
+async function revision(id: string): Promise<Start | null> {
+  const found = await proposalGet(id);
+  if (found.body === null) return null;
+  const draft = draftOfBody(found.body);
+  const isOutdated = found.base !== null && found.live_digest !== null && found.base !== found.live_digest;
+  if (isOutdated) draft.baseHash = found.live_digest!;
+  return {
+    title: `Revise the proposal of ${found.tool}`,
+    draft,
+    began: found.digest,
+    revises: id,
+    note: isOutdated
+      ? "Another version of the tool is live now than the one that this proposal changed. The revision changes the live one: compare them before you send it."
+      : undefined,
+    back: { href: proposalHref(id), label: "The proposal" },
+  };
+}
