@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 from tests.server.conftest import Served
 from tests.shell.conftest import Screen
-from tests.shell.steps import ask_for_order
+from tests.shell.steps import approve, ask_for_order
 
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
 ARABIC = "متجر"
@@ -24,6 +24,9 @@ PANELS = {
     "workspaces": ("/api/workspace", "Loading the workspaces"),
     "manifest": ("/api/manifest", "Loading the manifest"),
     "cost": ("/api/cost", "Loading the cost"),
+    "prompt-tools": ("/api/prompt-tools", "Loading the prompt tools"),
+    "prompt-tools/tools/line_editor": ("/api/prompt-tools/line_editor", "Loading the prompt tool"),
+    "prompt-tools/propose/copy/line_editor": ("/api/prompt-tools", "Loading the form"),
 }
 """By the panel's address: the path that it reads, and what it says meanwhile."""
 
@@ -45,6 +48,7 @@ EMPTY: dict[str, tuple[str, Any, str]] = {
         {"since": "", "until": "", "total": SUMS, "by_chat": [], "by_day": [], "by_model": []},
         "No model answered in these days.",
     ),
+    "prompt-tools": ("/api/prompt-tools", {"tools": []}, "This world has no prompt tools."),
 }
 
 FULL = {
@@ -58,17 +62,27 @@ FULL = {
     "workspaces?name=shop&path=notes.txt": "pre.head",
     "manifest?explain=order_part": "section strong",
     "cost": "table",
+    "prompt-tools": ".tool-row",
+    "prompt-tools/tools/line_editor": ".tool-text",
+    "prompt-tools/tools/scene_pacer?layer=user&version=2&old=1": ".added",
+    "prompt-tools/tools/scene_pacer?layer=user&version=1": ".tool-text",
+    "prompt-tools/tools/scene_pacer?layer=user&back=1": ".second-step",
+    "prompt-tools/propose": "form.propose",
+    "prompt-tools/propose/change/scene_pacer": "form.propose",
 }
 """By the address of a panel with data: what is there once they are shown."""
 
 
 async def fill(served: Served) -> None:
-    """Makes a chat whose call waits, and a workspace with two versions, both with text from right to left."""
+    """Makes a chat whose call waits, a workspace and a prompt tool with two versions, all with text from right to
+    left."""
     await ask_for_order(served, ARABIC, part="برغي طويل")
     user = await served.client()
     for text in (f"one\n{ARABIC}\n", "one\n2\n"):
         params = {"path": "notes.txt"}
         assert (await user.put("/api/workspace/shop/file", params=params, content=text.encode())).status_code == 200
+    await approve(user, name=f"{ARABIC} (1)")
+    await approve(user, proposalType="modify", name=ARABIC, prompt=f"{ARABIC}\nQuote two slow paragraphs.")
 
 
 async def violations(page: Page) -> list[str]:
@@ -175,7 +189,8 @@ async def test_text_from_right_to_left_keeps_its_order_beside_numbers(screen: Sc
     )
     assert name < number  # the number of the record stands behind the name, not inside it
     await page.evaluate("document.documentElement.dir = 'rtl'")
-    for path in ("journal", f"trace?chat={ARABIC}", "tools", "workspaces?name=shop", "manifest", "cost"):
+    tools = ("prompt-tools", "prompt-tools/tools/scene_pacer", "prompt-tools/propose/change/scene_pacer")
+    for path in ("journal", f"trace?chat={ARABIC}", "tools", "workspaces?name=shop", "manifest", "cost", *tools):
         await page.goto(f"{screen.served.base}/{path}")
         await expect(page.locator("main h1")).to_be_visible()
         await page.evaluate("document.documentElement.dir = 'rtl'")

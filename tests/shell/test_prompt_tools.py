@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-import httpx
 import pytest
 from playwright.async_api import Route, expect
 from tests.registry.proposals import proposal_of
 from tests.shell.conftest import Screen
+from tests.shell.steps import approve
 
 
 async def test_the_tabs_of_prompt_tools_have_addresses_of_their_own(screen: Screen) -> None:
@@ -27,17 +26,6 @@ async def test_the_tabs_of_prompt_tools_have_addresses_of_their_own(screen: Scre
         await page.reload()
         await expect(page.get_by_text(said)).to_be_visible()
         await expect(tabs.locator("[aria-current=page]")).to_have_text(label)
-
-
-async def approve(user: httpx.AsyncClient, **changed: Any) -> dict[str, Any]:
-    """Proposes a tool, skips the review and approves it; returns the proposal."""
-    made = (await user.post("/api/proposals", json=proposal_of(**changed))).json()
-    path, about = f"/api/proposals/{made['id']}", {"digest": made["digest"], "reason": "A test."}
-    await user.post(f"{path}/skip-review", json=about)
-    answer = await user.post(f"{path}/approve", json=about)
-    assert (answer.status_code, answer.json()["state"]) == (200, "approved"), answer.text
-    found: dict[str, Any] = answer.json()
-    return found
 
 
 async def test_the_catalog_says_which_tools_are_locked_and_of_which_layer_and_version_the_others_are(

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 from tests.registry.proposals import proposal_of
 from tests.shell.conftest import Screen
-from tests.shell.test_prompt_tools import approve
+from tests.shell.steps import approve
 
 SENT = "**/prompt-tools/proposals/p*"
 
@@ -193,7 +193,8 @@ async def test_a_returned_proposal_is_revised_and_loses_nothing_of_its_test_case
     made = (await agent.post("/api/proposals", json=proposal_of(testCases=cases))).json()
     about = {"digest": made["digest"], "reason": "Say what a slow paragraph is."}
     await user.post(f"/api/proposals/{made['id']}/needs-changes", json=about)
-    page = await screen.page(f"/prompt-tools/proposals/{made['id']}/revise", role="agent")
+    page = await screen.page(f"/prompt-tools/proposals/{made['id']}", role="agent")
+    await page.get_by_role("link", name="Revise this proposal").click()
     await expect(page.get_by_label("Layer")).to_be_disabled()
     await page.get_by_label("Prompt", exact=True).fill("Name paragraphs of over 80 words, each with a quote.")
     await page.get_by_role("button", name="Send the revision").click()
@@ -250,6 +251,7 @@ async def test_a_double_click_proposes_once_and_a_lost_answer_keeps_the_draft(sc
     send = page.get_by_role("button", name="Propose this tool")
     await send.click()
     await expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
+    await expect(page.get_by_text("It is not known whether the proposal was taken")).to_be_visible()
     await expect(page.get_by_label("Id", exact=True)).to_have_value("scene_pacer")
     await page.unroute_all()
     await send.dblclick()

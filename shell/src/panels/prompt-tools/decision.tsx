@@ -3,10 +3,11 @@ import { useEffect, useRef, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
 import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
+import { Link } from "../../router";
 import { decisionPost, type IssueAction, type ToolProposal } from "../../sdk/review";
 import { useSession } from "../../session";
 import { ReviewActions } from "./review-actions";
-import { DECIDED, isAuthor, isOpen, isUser } from "./review-words";
+import { DECIDED, isAuthor, isOpen, isUser, proposalHref } from "./review-words";
 import { type Sending, useSend } from "./use-send";
 
 interface DecisionProps {
@@ -52,6 +53,11 @@ export function Decision({ proposal, wholeSeen, isCurrent, reload }: DecisionPro
             ))}
           </ul>
         </div>
+      )}
+      {(isOpen(proposal) || proposal.state === "stale") && (isAuthor(session, proposal) || isUser(session)) && (
+        <p>
+          <Link href={`${proposalHref(proposal.id)}/revise`}>Revise this proposal</Link>
+        </p>
       )}
       {waits && <ReviewActions key={proposal.digest} lacks={lacks} isCurrent={isCurrent} sending={sending} onDecide={decide} />}
       {isOpen(proposal) && (isAuthor(session, proposal) || isUser(session)) && (

@@ -10,7 +10,7 @@ import { ChoiceField } from "./choice-field";
 import { useKeptDraft } from "./kept-draft";
 import { bodyOf, CASES, type Draft, draftProblems, EXAMPLES, type FieldProblem, LIMITS, newCase, newExample } from "./proposal-draft";
 import type { Start } from "./propose-page";
-import { proposalHref } from "./review-words";
+import { PROPOSALS, proposalHref } from "./review-words";
 import { CaseFields } from "./test-case-fields";
 import { TextField } from "./text-field";
 import { ToolText } from "./tool-text";
@@ -121,7 +121,7 @@ export function ProposeForm({ start }: { start: Start }) {
         </div>
       )}
       {draft.proposalType === "delete" ? (
-        <details className="card">
+        <details className="card" open>
           <summary>The tool that would be deleted</summary>
           <ToolText record={{ id: draft.id, name: draft.name, usageNotes: draft.usageNotes, goals: draft.goals, guardrails: draft.guardrails, prompt: draft.prompt }} />
         </details>
@@ -192,6 +192,11 @@ export function ProposeForm({ start }: { start: Start }) {
         </>
       )}
       {error !== undefined && <Problem error={error} />}
+      {error instanceof ApiError && error.status === 0 && (
+        <p className="bad">
+          It is not known whether the proposal was taken: look at <Link href={PROPOSALS}>the proposals</Link> before you send it again.
+        </p>
+      )}
       {problems.length > 0 && <p className="bad">See above what has to change.</p>}
       <div className="buttons">
         <button type="submit" className="primary" disabled={sending}>

@@ -50,7 +50,7 @@ export function TextField({ label, value, onChange, limits, rows = 1, about, pro
       {rows === 1 ? (
         <input {...common} onChange={(event) => onChange(event.target.value)} />
       ) : (
-        <textarea {...common} rows={rows} onChange={(event) => onChange(event.target.value)} />
+        <textarea {...common} rows={rows} style={{ minBlockSize: `${1.5 * rows + 0.9}rem` }} onChange={(event) => onChange(event.target.value)} />
       )}
       {isMarked && (
         <p className="field-verbatim" id={`${id}-hidden`}>
