@@ -56,7 +56,7 @@ async def test_a_new_tool_is_proposed_with_every_field(screen: Screen) -> None:
     await expect(page.get_by_label("Id", exact=True)).to_have_value("")  # the draft that was sent is forgotten
 
 
-async def test_what_the_server_refuses_is_said_at_its_fields(screen: Screen) -> None:
+async def test_a_refused_proposal_says_what_is_wrong_at_each_field(screen: Screen) -> None:
     page = await screen.page("/prompt-tools/propose")
     case = {**proposal_of()["testCases"][0], "expect": {"must_match": ["("]}}
     await fill(page, proposal_of(name="", testCases=[case, proposal_of()["testCases"][1]]))
