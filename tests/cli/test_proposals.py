@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Processes, Run
+from tests.provider import Provider
 from tests.registry.proposals import proposal_of
 
 REVIEW = (
@@ -147,3 +148,24 @@ def test_a_judgement_without_a_terminal_takes_the_digest_that_was_read(
         assert unread.document["error"]["code"] == "digest_missing"
     found = demiurge("tools", "review", made["id"], "--json").document
     assert (found["state"], found["review"], found["verdicts"]) == ("chief_review", None, [])
+
+
+def test_a_model_reviews_and_the_user_decides(demiurge: Run, provider: Provider, file: str) -> None:
+    made = demiurge("tools", "propose", file, "--json").document
+    answers = {"sensible": "Yes.", "overlaps": "No.", "violates": "No.", "changes": "None."}
+    provider.say(Provider.answer(Provider.text("I approve.")))
+    bad = demiurge("tools", "review", made["id"], "--by-model", "--json")
+    assert (bad.status, bad.document["error"]["code"]) == (1, "bad_answer")
+    shown = demiurge("tools", "review", made["id"]).out
+    assert "Review: there is none yet." in shown
+    assert "failed, 15 tokens" in shown
+    reply = json.dumps({"digest": made["digest"], "recommend": "approve", **answers})
+    provider.say(Provider.answer(Provider.text(reply)))
+    done = demiurge("tools", "review", made["id"], "--by-model", "--model", "gpt-5-mini")
+    assert done.status == 0, done.err
+    assert "recommends to approve, by user" in done.out
+    assert "with the model gpt-5-mini (openai-responses)" in done.out
+    assert demiurge("tools", "review", made["id"], "--model", "m").status == 2
+    assert demiurge("tools", "review", made["id"], "--by-model", "--skip", "--reason", "x").status == 2
+    approved = demiurge("tools", "approve", made["id"], "--digest", made["digest"])
+    assert approved.status == 0, approved.err

@@ -3,6 +3,7 @@
 # ruff: noqa: RUF001
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx
@@ -212,3 +213,24 @@ async def test_a_decision_with_a_cookie_needs_the_csrf_header(served: Served) ->
         csrf = (await browser.get("/api/session")).json()["csrf"]
         browser.headers["x-demiurge-csrf"] = csrf
         assert await told(browser, f"{path}/approve", **about) == (200, "approved")
+
+
+async def test_a_model_reviews_when_the_user_or_the_chief_asks(served: Served) -> None:
+    user, chief, agent = [await served.client(role) for role in ("user", "chief", "agent")]
+    made = await proposed(agent)
+    path, about = f"/api/proposals/{made['id']}", {"digest": made["digest"]}
+    assert await told(agent, f"{path}/ask-model", **about) == (403, "role_missing")
+    served.provider.say(served.provider.answer(served.provider.text("I approve.")))
+    assert await told(user, f"{path}/ask-model", **about) == (422, "bad_answer")
+    assert (await user.get(path)).json()["model_runs"]["review"]["code"] == "bad_answer"
+    review = json.dumps({**about, "recommend": "modify", **ANSWERS})
+    served.provider.say(served.provider.answer(served.provider.text(review)))
+    assert await told(chief, f"{path}/ask-model", **about, model="gpt-5-mini") == (200, "user_decision")
+    found = (await user.get(path)).json()
+    assert (found["review"]["kind"], found["review"]["model"], found["review"]["by"]) == (
+        "model",
+        "gpt-5-mini",
+        "user:chief",
+    )
+    assert await told(user, f"{path}/ask-model", **about, provider="nobody") == (400, "unknown_provider")
+    assert await told(user, f"{path}/ask-model", **about, temperature=2) == (422, "validation")

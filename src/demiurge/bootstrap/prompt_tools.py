@@ -9,12 +9,16 @@ from typing import Any
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.layer_sync import ExportedTools, LayerStatus
 from demiurge.bootstrap.backend.review_views import CatalogTool, ToolProposalView, ToolVersion
-from demiurge.errors import InvalidValue, NotFound
+from demiurge.bootstrap.model_run_outcome import require_done
+from demiurge.bootstrap.models import Choice
+from demiurge.errors import Conflict, InvalidValue, NotFound
+from demiurge.models.providers import provider as provider_row
 from demiurge.registry.core_ids import core_id_of, require_unlocked
 from demiurge.registry.prompt_tool import FIELDS, PromptTool
 from demiurge.registry.proposal import read_proposal
 from demiurge.registry.tool_diff import FieldDiff, tool_diff
 from demiurge.values.clock import SystemEntropy
+from demiurge.world.review.model_run_unit import MODEL_RUN_ASK, REVIEW
 from demiurge.world.review.proposal_unit import (
     PROPOSAL_CHECK,
     PROPOSAL_DECIDE,
@@ -39,6 +43,7 @@ class PromptToolRegistry:
     `verdict_missing`), InvalidValue (`invalid_proposal`, `reason_missing`), Unavailable."""
 
     backend: Backend = field(repr=False)
+    choice: Choice
 
     async def catalog(self) -> list[CatalogTool]:
         """Returns the tools of the catalog: the core tools, then the approved ones by id."""
@@ -106,6 +111,32 @@ class PromptToolRegistry:
     async def skip_review(self, proposal_id: str, digest: str, reason: str) -> ToolProposalView:
         """Goes on without a review of the Chief of Staff, which is recorded. Takes the role `user`."""
         return await self._sent(PROPOSAL_SKIP, proposal_id, {"digest": digest, "reason": reason})
+
+    async def ask_model(
+        self, proposal_id: str, digest: str, provider: str | None = None, model: str | None = None
+    ) -> ToolProposalView:
+        """Asks a model to review the proposal in the place of the Chief of Staff, and waits for the answer. Its review
+        is advice: a user decides. `provider`, `model`: those of the world by default. Takes the role `user` or `chief`.
+
+        Raises Conflict if nothing came of the run (`budget_exceeded`, `busy`, `reviewed`: a person has reviewed the
+        revision), Unavailable with the code of the provider's error, InvalidValue if the answer is no review
+        (`bad_answer`, `answer_too_long`), UsageError (`older_definitions`)."""
+        view = await self._model_run(REVIEW, proposal_id, digest, provider, model)
+        if view.review is None or (view.review["kind"], view.review["digest"]) != ("model", digest):
+            changed = "The proposal was changed or decided on while the model read it, so its review was not taken."
+            raise Conflict(changed, code="wrong_state" if view.digest == digest else "other_digest")
+        return view
+
+    async def _model_run(
+        self, kind: str, proposal_id: str, digest: str, provider: str | None, model: str | None
+    ) -> ToolProposalView:
+        row = provider_row(provider or self.choice.provider)
+        usual = self.choice.model if row.name == self.choice.provider else row.default_model
+        value = {"kind": kind, "digest": digest, "provider": row.name, "model": model or usual}
+        await self.proposal(proposal_id)
+        view = await self._sent(MODEL_RUN_ASK, proposal_id, value)
+        require_done(view.model_runs[kind])
+        return view
 
     async def record_verdict(
         self, proposal_id: str, digest: str, case: str, passed: bool, note: str

@@ -74,7 +74,7 @@ class World:
         self.sessions = Sessions(ShownRecords(backend), opening.events)
         self.blobs, self.journal = StoredBlobs(backend), Journal(backend)
         self.tokens, self.standing_rules, self.webhooks = Tokens(backend), StandingRules(backend), Webhooks(backend)
-        self.prompt_tools, self.issues = PromptToolRegistry(backend), IssueBoard(backend)
+        self.prompt_tools, self.issues = PromptToolRegistry(backend, self.choice), IssueBoard(backend)
         self.connections = Connections(backend, opening.options.environment)
 
     @classmethod

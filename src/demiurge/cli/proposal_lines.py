@@ -15,8 +15,9 @@ from demiurge.bootstrap.backend.review_views import ToolProposalView
 from demiurge.cli import output
 from demiurge.registry.prompt_tool import FIELDS
 from demiurge.registry.tool_diff import FieldDiff, render_text
+from demiurge.values.money import dollars_text
 
-__all__ = ["block", "check_lines", "diff_text", "one_line", "proposal_lines", "when"]
+__all__ = ["block", "check_lines", "diff_text", "one_line", "proposal_lines", "review_lines", "when"]
 
 _QUESTIONS: Final = {
     "sensible": "Is it sensible?",
@@ -58,7 +59,7 @@ def proposal_lines(view: ToolProposalView, diffs: Sequence[FieldDiff]) -> list[s
     if view.is_stale:
         lines.append("It is stale: the live tool is not the one that it was written for. Propose a revision.")
     lines += [*_body_lines(view.body or {}), *(_diff_lines(diffs) if view.kind != "new" else ())]
-    lines += ["", *check_lines(view), *_review_lines(view.review), *_verdict_lines(view.verdicts)]
+    lines += ["", *check_lines(view), *review_lines(view), *_verdict_lines(view.verdicts)]
     if view.decision is not None:
         decided = view.decision
         lines.append(f"Decision: {decided['verdict']} by {one_line(decided['by'])}, {when(decided['at_ms'])}")
@@ -116,13 +117,34 @@ def _diff_lines(diffs: Sequence[FieldDiff]) -> list[str]:
     return ["", "Differences from the live tool that it was written for:", *diff_text(diffs).split("\n")]
 
 
+def review_lines(view: ToolProposalView) -> list[str]:
+    """Returns the review of a proposal, and what became of the last model that was asked for one."""
+    return [*_review_lines(view.review), *_model_run_lines(view.model_runs.get("review"), view.digest)]
+
+
+def _model_run_lines(run: Mapping[str, Any] | None, digest: str) -> Iterator[str]:
+    if run is None:
+        return
+    asked = f"{one_line(run['model'])} ({one_line(run['provider'])}), asked by {one_line(run['by'])}"
+    about = "" if run["digest"] == digest else ", about an earlier revision"
+    yield f"Model: {asked}, {when(run['at_ms'])}{about}: {run['status']}, {run['tokens']} tokens, {_cost(run)}"
+    if run["message"] is not None:
+        yield f"  {one_line(run['message'])} ({run['code']})"
+
+
+def _cost(run: Mapping[str, Any]) -> str:
+    """Returns what a model run cost, in words."""
+    known = run["cost_micros"]
+    return "cost unknown" if known is None else f"cost ${dollars_text(known)}"
+
+
 def _review_lines(review: Mapping[str, Any] | None) -> list[str]:
     if review is None:
         return ["Review: there is none yet."]
     by = f"by {one_line(review['by'])}, {when(review['at_ms'])}"
     if review["kind"] == "skipped":
         return [f"Review: skipped {by}", *block(review["notes"])]
-    model = f" with the model {one_line(review['model'])}" if review["model"] else ""
+    model = f" with the model {one_line(review['model'])} ({one_line(review['provider'])})" if review["model"] else ""
     lines = [f"Review: recommends to {review['recommend']}, {by}{model}"]
     for name, question in _QUESTIONS.items():
         lines += [f"  {question}", *block(review[name])]

@@ -16,7 +16,7 @@ from demiurge.cli import output
 from demiurge.cli.argument import parse_json, read_bytes, utf8_text
 from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError
-from demiurge.cli.proposal_lines import check_lines, one_line, proposal_lines, when
+from demiurge.cli.proposal_lines import check_lines, one_line, proposal_lines, review_lines, when
 from demiurge.cli.settings import settings
 from demiurge.cli.world import Opened, opened
 from demiurge.errors import InvalidValue
@@ -95,15 +95,25 @@ def proposals(state: str | None, tool: str | None) -> None:
 @_text("notes", "Further words of the review.")
 @click.option("--skip", is_flag=True, help="Go on without a review of the Chief of Staff, which is recorded.")
 @_text("reason", "Why the review is skipped.")
+@click.option("--by-model", is_flag=True, help="Ask a model for the review; it is advice, and the user decides.")
+@_text("provider", "With --by-model: the provider (default: the world's).")
+@_text("model", "With --by-model: the model (default: the world's).")
 @_digest
 def review(
-    proposal_id: str, recommend: str | None, skip: bool, reason: str | None, digest: str | None, **given: str | None
+    proposal_id: str,
+    recommend: str | None,
+    skip: bool,
+    reason: str | None,
+    by_model: bool,
+    digest: str | None,
+    **given: str | None,
 ) -> None:
     """Print a proposal with its checks, its review, its differences and what is missing; or record the review.
 
     With --recommend and the four answers the Chief of Staff reviews it; with --skip and --reason the user goes on
     without a review. Both are about the revision with this --digest: without it the proposal is shown and you are
-    asked, which takes a terminal.
+    asked, which takes a terminal. With --by-model a model reviews the present revision, or the one with this --digest;
+    its review is advice.
     """
     answers = {name: given[name] for name in _ANSWERS}
     missing = [f"--{name}" for name in _ANSWERS if answers[name] is None]
@@ -111,15 +121,24 @@ def review(
         raise click.UsageError("A review needs --recommend.")
     if recommend is not None and (missing or skip):
         raise click.UsageError(f"--recommend goes with {', '.join(missing)}." if missing else "A review skips nothing.")
+    if by_model and (recommend is not None or skip):
+        raise click.UsageError("--by-model goes with neither --recommend nor --skip.")
+    if not by_model and (given["provider"] or given["model"]):
+        raise click.UsageError("--provider and --model go with --by-model.")
     if skip != (reason is not None):
         raise click.UsageError("--skip and --reason go together.")
     with opened() as opening:
         world, portal = opening
         tools = world.prompt_tools
-        if recommend is None and not skip:
+        if recommend is None and not skip and not by_model:
             view = portal.run(tools.proposal(proposal_id))
             diffs = portal.run(tools.proposal_diff(proposal_id))
             output.result({**asdict(view), "diff": to_json(diffs)}, *proposal_lines(view, diffs))
+            return
+        if by_model:
+            about = digest or portal.run(tools.proposal(proposal_id)).digest
+            view = portal.run(tools.ask_model(proposal_id, about, given["provider"], given["model"]))
+            output.result(asdict(view), *review_lines(view))
             return
         read = digest or agreed_digest(opening, proposal_id, "skip the review" if skip else f"recommend to {recommend}")
         if recommend is not None:

@@ -18,6 +18,7 @@ from demiurge.values.refs import Ref
 from demiurge.world.host import Host
 from demiurge.world.review.issue_unit import ISSUE, ISSUE_COMMENT, ISSUE_OPEN, ISSUE_REFUSED, ISSUE_UPDATE
 from demiurge.world.review.live_tools import LiveTool, live_tools
+from demiurge.world.review.model_run_unit import MODEL_RUN, MODEL_RUN_ASK, MODEL_RUN_REFUSED, MODEL_RUN_REQUEST
 from demiurge.world.review.proposal_issues import decide_issue, review_issue
 from demiurge.world.review.proposal_unit import (
     PROPOSAL,
@@ -51,6 +52,7 @@ _MS: Final = 1_000_000
 _TAKEN: Final = (
     *(PROPOSAL_SUBMIT, PROPOSAL_REVISE, PROPOSAL_WITHDRAW, PROPOSAL_REVIEW, PROPOSAL_SKIP, PROPOSAL_VERDICT),
     *(PROPOSAL_CHECK, PROPOSAL_DECIDE, ISSUE_OPEN, ISSUE_COMMENT, ISSUE_UPDATE),
+    MODEL_RUN_ASK,
 )
 """The events that a caller may send."""
 
@@ -64,7 +66,10 @@ _ERRORS: Final[Mapping[str, type[DemiurgeError]]] = {
     "no_issue": NotFound,
     "no_case": NotFound,
     **dict.fromkeys(
-        ("wrong_state", "other_digest", "not_reviewed", "not_checked", "checks_failed", "verdict_missing", "exists"),
+        (
+            *("wrong_state", "other_digest", "not_reviewed", "not_checked", "checks_failed", "verdict_missing"),
+            *("exists", "busy", "budget_exceeded"),
+        ),
         Conflict,
     ),
 }
@@ -91,18 +96,22 @@ def body_of(schema: str, value: Mapping[str, Any], text: str | None) -> bytes | 
 
 
 async def submit(host: Host, schema: str, value: Mapping[str, Any], caller: Caller) -> None:
-    """Sends an event to a proposal or an issue, and waits until its consequences are recorded. Raises the error that
-    the unit answered with."""
+    """Sends an event to a proposal, an issue or the model runs on a proposal, and waits until its consequences are
+    recorded. Raises the error that the unit answered with."""
     if schema not in _TAKEN:
         raise InvalidValue(f"{schema} is not taken here.", code="unknown_event")
+    if schema == MODEL_RUN_ASK and not host.manifest.triggers.get(MODEL_RUN_REQUEST):
+        raise UsageError(
+            f"This world's own manifest has no plan that {MODEL_RUN_REQUEST} triggers, so no model is asked: take "
+            "the plan and its grant over from the shipped app's.",
+            code="older_definitions",
+        )
     accepted = await host.submit(schema, dict(value), caller=caller)
     unit = Unit.parse(accepted.unit)
-    for settling in _touched(unit, schema):
-        await host.settle(settling)
     for record in host.records(unit, accepted.seq):
         if record.unit_seq > accepted.seq and record.is_ingress:
             break
-        if record.kind == "event" and record.body["schema"] in (REFUSED, ISSUE_REFUSED):
+        if record.kind == "event" and record.body["schema"] in (REFUSED, ISSUE_REFUSED, MODEL_RUN_REFUSED):
             refused = record.body["value"]
             error = _ERRORS.get(refused["code"], InvalidValue)(refused["message"], code=refused["code"])
             if isinstance(error, Conflict) and error.code == "other_digest":
@@ -110,14 +119,22 @@ async def submit(host: Host, schema: str, value: Mapping[str, Any], caller: Call
             raise error
         if record.kind == "step" and "error" in record.body:
             raise InvalidValue(record.body["error"]["message"], code=record.body["error"]["code"])
+    for settling in _touched(unit, schema):
+        await host.settle(settling)
 
 
 def _touched(unit: Unit, schema: str) -> list[Unit]:
     """Returns the units that an event changes, in the order in which they take it."""
+    if unit.module == MODEL_RUN:
+        return [unit, Unit(PROPOSAL, unit.key), *_issues_of(unit.key)]
     if unit.module != PROPOSAL:
         return [unit]
     registry = [_REGISTRY, unit] if schema == PROPOSAL_DECIDE else []
-    return [unit, *registry, *(Unit(ISSUE, name(unit.key)) for name in (review_issue, decide_issue))]
+    return [unit, *registry, *_issues_of(unit.key)]
+
+
+def _issues_of(proposal_id: str) -> list[Unit]:
+    return [Unit(ISSUE, name(proposal_id)) for name in (review_issue, decide_issue)]
 
 
 def catalog(host: Host, store: Store) -> list[CatalogTool]:
@@ -190,13 +207,18 @@ def proposal(host: Host, store: Store, proposal_id: str) -> ToolProposalView:
     if cell is None:
         hint = "`demiurge tools proposals` lists them."
         raise NotFound(f"There is no proposal {proposal_id}; {hint}", code="no_proposal")
-    return _proposal_view(proposal_id, cell, _live(host), store)
+    return _proposal_view(proposal_id, cell, _live(host), store, _cell(host, MODEL_RUN, proposal_id))
 
 
 def _proposal_view(
-    proposal_id: str, cell: Mapping[str, Any], live: Mapping[str, Any], store: Store | None = None
+    proposal_id: str,
+    cell: Mapping[str, Any],
+    live: Mapping[str, Any],
+    store: Store | None = None,
+    runs: Mapping[str, Any] | None = None,
 ) -> ToolProposalView:
-    """Returns the view of a proposal; with `store` the one that has the body and the report."""
+    """Returns the view of a proposal; with `store` the one that has the body and the report. `runs`: the cell of its
+    model runs."""
     now = live.get(live_key(cell["target"], cell["tool"]), {}).get("digest")
     is_open = cell["state"] in ("chief_review", "user_decision", "returned", "approving")
     checks = _dated(cell["checks"])
@@ -223,7 +245,14 @@ def _proposal_view(
         review_issue=review_issue(proposal_id),
         decision_issue=decide_issue(proposal_id),
         version=cell["version"],
+        model_runs={kind: _model_run(run) for kind, run in runs["runs"].items()} if runs is not None else {},
     )
+
+
+def _model_run(run: Mapping[str, Any]) -> dict[str, Any]:
+    found = _dated(run) or {}
+    ended = found.pop("ended_at")
+    return {**found, "ended_at_ms": ended // _MS if ended is not None else None}
 
 
 def issues(host: Host, store: Store) -> list[IssueView]:

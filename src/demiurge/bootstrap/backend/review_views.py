@@ -36,7 +36,9 @@ class CatalogTool:
 class ToolProposalView:
     """A proposal. `body`: the proposal as a file holds it, None in a list. `is_stale`: another version of the tool is
     live than the one that it changes. `checks`: `{digest, passed, report, error, at_ms}`, the report as
-    `registry.harness` writes it. `review`: the last one; `missing`: what it lacks before a user may approve it."""
+    `registry.harness` writes it. `review`: the last one; `missing`: what it lacks before a user may approve it.
+    `model_runs`: the last run of each kind (`review`), `{number, digest, provider, model, by, status, code, message,
+    requests, tokens, cost_micros, at_ms, ended_at_ms}`; its status is running, done or failed."""
 
     id: str
     state: str
@@ -62,6 +64,7 @@ class ToolProposalView:
     review_issue: str
     decision_issue: str
     version: int | None
+    model_runs: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,15 @@ class GivenReview(BaseModel):
     notes: Told = ""
 
 
+class AskedModel(BaseModel):
+    """Which model to ask about the proposal that has this digest; by default the one of the server's world."""
+
+    model_config = ConfigDict(extra="forbid")
+    digest: Digest
+    provider: str | None = Field(None, min_length=1, max_length=64)
+    model: str | None = Field(None, min_length=1, max_length=256)
+
+
 class GivenVerdict(BaseModel):
     """A person's verdict on a manual test case, with a note of what they saw."""
 
@@ -145,6 +154,14 @@ async def review(world: CurrentWorld, proposal_id: ProposalId, given: GivenRevie
 async def skip_review(world: CurrentWorld, proposal_id: ProposalId, given: ReasonedDecision) -> ToolProposalView:
     """Goes on without a review of the Chief of Staff, which is recorded. Takes the role `user`."""
     return await world.prompt_tools.skip_review(proposal_id, given.digest, given.reason)
+
+
+@router.post("/{proposal_id}/ask-model", responses=_WRITE)
+async def ask_model(world: CurrentWorld, proposal_id: ProposalId, given: AskedModel) -> ToolProposalView:
+    """Asks a model to review the proposal in the place of the Chief of Staff, and answers once it has. The review is
+    advice: a user decides. Takes the role `user` or `chief`. Fails with 422 (`bad_answer`) if the model's answer is no
+    review, 409 (`budget_exceeded`, `busy`, `reviewed`), 503 with the code of the provider's error."""
+    return await world.prompt_tools.ask_model(proposal_id, given.digest, given.provider, given.model)
 
 
 @router.post("/{proposal_id}/verdicts", responses=_WRITE)

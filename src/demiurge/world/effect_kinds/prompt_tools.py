@@ -1,6 +1,7 @@
 """`registry.*`: effects on the registry of prompt tools, and which of them a grant of type `registry` covers.
 
-The unit of a proposal has it checked; a tool reads approved tools, and proposes. No effect approves anything.
+The unit of a proposal has it checked; a tool reads approved tools, and proposes; the plan of a model run makes the
+prompt, and reads the answer. No effect approves anything.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import Any, Final
 
 from demiurge.tools.capabilities import PromptTools
 from demiurge.world.effect_kinds.kind import Capability, EffectFamily, EffectKind
-from demiurge.world.effect_kinds.types import BOOL, HASH, TEXT, option, record, ref, set_of
+from demiurge.world.effect_kinds.types import BOOL, HASH, NAT, TEXT, list_of, option, record, ref, set_of
 
 __all__ = ["PROMPT_TOOLS"]
 
@@ -47,9 +48,23 @@ PROMPT_TOOLS: Final = EffectFamily(
             origins=("tool",),
             notes={"tools_ref": "the approved tools of this turn's catalog, or of the registry"},
         ),
+        EffectKind(
+            name="registry.prompt",
+            params=record(proposal=TEXT, number=NAT, kind=TEXT, digest=TEXT),
+            receipt=record(message_refs=list_of(HASH), readings=list_of(_READING)),
+            origins="plan",
+            notes={"message_refs": "what the model is told; the proposal is data in it"},
+        ),
+        EffectKind(
+            name="registry.answer",
+            params=record(proposal=TEXT, number=NAT, kind=TEXT, digest=TEXT, output_ref=HASH, usage_ref=option(HASH)),
+            receipt=record(answer_ref=option(HASH), code=option(TEXT), message=option(TEXT), cost_micros=option(NAT)),
+            origins="plan",
+            notes={"answer_ref": "the review that the model's answer is", "code": "why the answer is none"},
+        ),
     ),
     grant=record(ops=option(set_of(TEXT))),
-    grant_notes={"ops": "`check` `propose` `tools`"},
+    grant_notes={"ops": "`check` `propose` `tools` `prompt` `answer`"},
     checks=(_op,),
     adapter="demiurge.world.effects.prompt_tools:PromptToolEffects",
     restart="performed again; a proposal is submitted once",

@@ -23,6 +23,7 @@ from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.prompt_tools import PROMPT_TOOLS
 from demiurge.world.effects.asking import ask
 from demiurge.world.effects.binding import WorldParts
+from demiurge.world.effects.model_runs import make_prompt, read_answer
 from demiurge.world.manifest import Manifest
 from demiurge.world.review.live_tools import live_tools
 from demiurge.world.review.proposal_unit import PROPOSAL, PROPOSAL_REVISE, PROPOSAL_SUBMIT, REFUSED
@@ -47,7 +48,13 @@ class PromptToolEffects:
         return "retry"
 
     async def perform(self, call: EffectCall) -> Result:
-        answers = {"registry.check": _check, "registry.propose": _propose, "registry.tools": _tools}
+        answers = {
+            "registry.check": _check,
+            "registry.propose": _propose,
+            "registry.tools": _tools,
+            "registry.prompt": make_prompt,
+            "registry.answer": read_answer,
+        }
         try:
             return await answers[call.intent.kind](call, call.intent.params)
         except DemiurgeError as error:

@@ -30,6 +30,7 @@ SYSTEM_ROUTES: tuple[Mapping[str, str], ...] = tuple(
         ("sys/ToolProposalEvent@1", "sys/ToolProposal@1", "$value.proposal_id"),
         ("sys/ToolRegistryEvent@1", "sys/ToolRegistry@1", "$value.registry"),
         ("sys/IssueEvent@1", "sys/Issue@1", "$value.issue"),
+        ("sys/ModelRunEvent@1", "sys/ModelRun@1", "$value.proposal_id"),
     )
 )
 """The routes of the `sys/*` modules. A manifest stored before a module existed has no route to it."""
@@ -55,9 +56,10 @@ NOT_FROM_PLANS: Mapping[str, tuple[str, str]] = MappingProxyType(
             (
                 "sys/ToolProposalEvent@1",
                 *(f"sys/ToolProposal{tag}@1" for tag in ("Submit", "Revise", "Withdraw", "Review", "Skip", "Verdict")),
-                *(f"sys/ToolProposal{tag}@1" for tag in ("Check", "Checked", "Decide", "Published")),
+                *(f"sys/ToolProposal{tag}@1" for tag in ("Check", "Checked", "Decide", "Published", "Assess")),
                 *("sys/ToolRegistryEvent@1", "sys/ToolRegistryPublish@1", "sys/ToolRegistryLayerSeen@1"),
                 *("sys/IssueEvent@1", "sys/IssueOpen@1", "sys/IssueComment@1", "sys/IssueUpdate@1"),
+                "sys/ModelRunAsk@1",
             ),
             ("is taken from people, from tools, and from the units of proposals", "leave the step out"),
         ),

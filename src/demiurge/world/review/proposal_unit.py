@@ -44,6 +44,7 @@ __all__ = [
     "CHECK",
     "OPEN_STATES",
     "PROPOSAL",
+    "PROPOSAL_ASSESS",
     "PROPOSAL_CHECK",
     "PROPOSAL_DECIDE",
     "PROPOSAL_REVIEW",
@@ -62,6 +63,8 @@ PROPOSAL: Final = "sys/ToolProposal@1"
 PROPOSAL_SUBMIT: Final = "sys/ToolProposalSubmit@1"
 PROPOSAL_REVISE: Final = "sys/ToolProposalRevise@1"
 PROPOSAL_REVIEW: Final = "sys/ToolProposalReview@1"
+PROPOSAL_ASSESS: Final = "sys/ToolProposalAssess@1"
+"""The event that brings the review of a model."""
 PROPOSAL_SKIP: Final = "sys/ToolProposalSkip@1"
 PROPOSAL_VERDICT: Final = "sys/ToolProposalVerdict@1"
 PROPOSAL_CHECK: Final = "sys/ToolProposalCheck@1"
@@ -79,6 +82,7 @@ OPEN_STATES: Final = ("chief_review", "user_decision", "returned")
 _RECOMMENDATIONS: Final = ("approve", "modify", "reject")
 _VERDICTS: Final = ("approve", "needs_changes", "reject")
 _MAX_TEXT: Final = 4000
+_MODEL_RUNS: Final = "sys/ModelRun@1/"
 
 State = Mapping[str, Any]
 
@@ -220,6 +224,20 @@ def _reviewed(state: State, value: Mapping[str, Any], context: ReducerContext) -
         return _refused(context, "invalid_review", "A review answers all four questions.")
     review = {"kind": "chief", "by": context.stamp.actor, "recommend": value["recommend"], **answers}
     return take_review(state, {**review, "notes": value["notes"], "model": None}, context)
+
+
+def _assessed(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
+    """Takes the review of a model, which a user or the Chief of Staff asked for. It replaces no person's review."""
+    if context.origin != "unit" or context.sender != f"{_MODEL_RUNS}{context.key}":
+        return Step()
+    if value["digest"] != state["body_ref"]:
+        return _refused(context, "other_digest", "The proposal was changed while the model read it.")
+    if state["state"] not in ("chief_review", "user_decision"):
+        return _wrong_state(state, context, "be reviewed")
+    if state["review"] is not None and state["review"]["kind"] == "chief":
+        return _refused(context, "reviewed", "A person has reviewed this revision.")
+    names = ("by", "recommend", "sensible", "overlaps", "violates", "changes", "notes", "provider", "model")
+    return take_review(state, {"kind": "model", **{name: value[name] for name in names}}, context)
 
 
 def _skipped(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
@@ -407,7 +425,7 @@ def _refused(context: ReducerContext, code: str, message: str) -> Step:
     return Step(events=[Emit(REFUSED, {"proposal_id": context.key, "code": code, "message": message})])
 
 
-_FROM_WORLD: Final = {"Checked": _checked, "Published": _published}
+_FROM_WORLD: Final = {"Checked": _checked, "Published": _published, "Assess": _assessed}
 _FROM_PEOPLE: Final = {
     "Revise": _revised,
     "Withdraw": _withdrawn,
