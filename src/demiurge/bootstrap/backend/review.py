@@ -17,6 +17,7 @@ from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
 from demiurge.world.host import Host
 from demiurge.world.review.issue_unit import ISSUE, ISSUE_COMMENT, ISSUE_OPEN, ISSUE_REFUSED, ISSUE_UPDATE
+from demiurge.world.review.lacking import lacking
 from demiurge.world.review.live_tools import LiveTool, live_tools
 from demiurge.world.review.model_run_unit import MODEL_RUN, MODEL_RUN_ASK, MODEL_RUN_REFUSED, MODEL_RUN_REQUEST
 from demiurge.world.review.proposal_issues import decide_issue, review_issue
@@ -31,7 +32,6 @@ from demiurge.world.review.proposal_unit import (
     PROPOSAL_VERDICT,
     PROPOSAL_WITHDRAW,
     REFUSED,
-    lacking,
 )
 from demiurge.world.review.registry_unit import REGISTRY, REGISTRY_KEY, live_key
 from demiurge.world.unit import Unit

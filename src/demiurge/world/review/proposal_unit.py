@@ -28,6 +28,7 @@ from demiurge.values.refs import Ref, ref_of
 from demiurge.world.reducer import EffectRequest, Emit, Reducer, ReducerContext, Step
 from demiurge.world.review.issue_text import proposal_text, review_text
 from demiurge.world.review.issue_unit import ISSUE_COMMENT, ISSUE_OPEN, ISSUE_UPDATE
+from demiurge.world.review.lacking import lacking
 from demiurge.world.review.proposal_issues import (
     decide_issue,
     decision_closed,
@@ -55,7 +56,6 @@ __all__ = [
     "PROPOSAL_WITHDRAW",
     "PUBLISH",
     "REFUSED",
-    "lacking",
     "proposal_reducer",
 ]
 
@@ -105,26 +105,6 @@ def reduce(state: State | None, event: Mapping[str, Any], context: ReducerContex
     if problem is not None:
         return _refused(context, "text_too_long", problem)
     return _FROM_PEOPLE[tag](state, value, context)
-
-
-def lacking(state: State) -> list[tuple[str, str]]:
-    """Returns what a proposal still lacks before a user may approve it: pairs of a code and a sentence."""
-    found = []
-    checks, review, digest = state["checks"], state["review"], state["body_ref"]
-    if review is None or review["digest"] != digest:
-        found.append(("not_reviewed", "The Chief of Staff has not reviewed this revision."))
-    if checks is None or checks["digest"] != digest:
-        found.append(("not_checked", "The checks have not run on this revision."))
-    elif not checks["passed"]:
-        why = checks["error"] or "Read their report, and propose a revision."
-        found.append(("checks_failed", f"The checks did not pass. {why}"))
-    verdicts = {verdict["case"]: verdict for verdict in state["verdicts"] if verdict["digest"] == digest}
-    for case in state["manual"]:
-        if case not in verdicts:
-            found.append(("verdict_missing", f"Nobody has recorded a verdict on the test case {case}."))
-        elif not verdicts[case]["passed"]:
-            found.append(("checks_failed", f"The test case {case} failed: {verdicts[case]['note']}"))
-    return found
 
 
 # -- authors -----------------------------------------------------------------------------------------------------------
