@@ -5,28 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from tests.registry.proposals import proposal_of
 
 from demiurge.registry.core_ids import core_id_of
-from demiurge.registry.prompt_tool import ARCHETYPES, SCOPES, PromptTool, read_prompt_tool, tool_problems
+from demiurge.registry.prompt_tool import ARCHETYPES, FIELDS, SCOPES, PromptTool, read_prompt_tool, tool_problems
 
 __all__ = ["prompt_tools", "tool_of"]
 
 
 def tool_of(**changed: Any) -> PromptTool:
     """Returns a sound tool with some fields changed."""
-    return read_prompt_tool(
-        {
-            "id": "scene_pacer",
-            "name": "Scene pacer",
-            "archetype": "Editor",
-            "scope": "file",
-            "usageNotes": "When a scene feels slow or rushed.",
-            "goals": "Name the paragraphs that set the pace.",
-            "guardrails": "Quote the text for every claim.",
-            "prompt": "Read the scene. Name up to three paragraphs that slow it down, each with a quote.",
-            **changed,
-        }
-    )
+    sound = proposal_of()
+    return read_prompt_tool({**{name: sound[name] for name in FIELDS}, **changed})
 
 
 def prompt_tools() -> st.SearchStrategy[PromptTool]:
