@@ -17,6 +17,7 @@ from demiurge.bootstrap.message_body import load_body, load_view
 from demiurge.errors import Damaged, InvalidValue, NotFound
 from demiurge.registry.citations import is_evidence_line
 from demiurge.registry.claims import CheckedClaim, Grounds, check_claims
+from demiurge.registry.core_ids import CORE_IDS
 from demiurge.registry.evidence import ToolReceipt, receipt_from_json
 from demiurge.registry.evidence_line import evidence_line_problem, evidence_lines
 from demiurge.registry.prompt_tool import ARCHETYPES
@@ -27,7 +28,7 @@ from demiurge.values.refs import parse_ref
 
 __all__ = ["ReplyClaims", "check_answers", "require_role"]
 
-_CORE: Final = "core__"
+_PACK_CALLS: Final = {f"core__{core_id}": core_id for core_id in CORE_IDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,8 @@ class _Recorded:
             return
         if outcome.name == workspace_read.name:
             self._add_file(message.message_ref, load_view(self._backend, outcome.view_ref))
-        elif outcome.name.startswith(_CORE):
-            self._add_receipt(outcome.name.removeprefix(_CORE), self._content(message.message_ref))
+        elif outcome.name in _PACK_CALLS:
+            self._add_receipt(_PACK_CALLS[outcome.name], self._content(message.message_ref))
 
     def _add_receipt(self, core_id: str, content: str) -> None:
         with suppress(InvalidValue, KeyError, TypeError):
