@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.cli.conftest import callable_tools
 
+from demiurge.registry.catalog_text import INDEX_HEADER
+
 CLOCK, READ = "core__get_current_time", "workspace__read"
 
 
@@ -95,3 +97,17 @@ def test_a_toolset_that_can_not_be_is_refused_and_nothing_is_said(
     assert done.status == status
     assert words in done.err
     assert provider.seen == []
+
+
+def test_a_message_goes_without_the_catalog_of_prompt_tools(demiurge: Any, provider: Any) -> None:
+    tools = say(demiurge, provider)
+    assert say(demiurge, provider, "--no-tool-catalog") == tools
+    say(demiurge, provider)
+    header = json.dumps(INDEX_HEADER)[1:-1]
+    assert [header in json.dumps(request) for request in provider.seen] == [True, False, True]
+    shown = demiurge("chat", "show", "--json").document["messages"]
+    assert [message.get("skip_tool_catalog", False) for message in shown if message["role"] == "user"] == [
+        False,
+        True,
+        False,
+    ]

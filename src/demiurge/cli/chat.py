@@ -29,7 +29,7 @@ from demiurge.cli.argument import new_chat_id, utf8_text
 from demiurge.cli.call_arguments import arguments
 from demiurge.cli.chat_claims import claims
 from demiurge.cli.command import Command, Group
-from demiurge.cli.conversation import Conversation, refuse_while_waiting, require_done
+from demiurge.cli.conversation import Conversation, TurnTerms, refuse_while_waiting, require_done
 from demiurge.cli.following import Follower
 from demiurge.cli.progress import ensure_local_model
 from demiurge.cli.settings import settings
@@ -102,6 +102,9 @@ class _ChatCommand(Command):
 @click.option(
     "--all-tools", is_flag=True, help="End --only-tools: allow all tools of the tool policy, from now on in this chat."
 )
+@click.option(
+    "--no-tool-catalog", is_flag=True, help="Leave the catalog of prompt tools out of the turns of this command."
+)
 @running_options
 @click.option("--yes", is_flag=True, help="Approve every call that needs approval; the journal records this.")
 def command(
@@ -111,6 +114,7 @@ def command(
     max_tokens: int | None,
     only_tools: str | None,
     all_tools: bool,
+    no_tool_catalog: bool,
     yes: bool,
     **running: Any,
 ) -> None:
@@ -143,7 +147,8 @@ def command(
         if world.owned:
             with suppress(Unavailable):  # the commands shown contain the address too
                 _keep_address(chat_id, chosen.provider, options.base_url)
-        conversation = Conversation(world.chat(chat_id), portal, options, yes=yes, max_tokens=max_tokens)
+        terms = TurnTerms(max_tokens=max_tokens, skip_tool_catalog=no_tool_catalog)
+        conversation = Conversation(world.chat(chat_id), portal, options, terms, yes=yes)
         output.notice(f"chat {chat_id} - {chosen.model} ({chosen.provider})")
         if message is not None:
             _one_turn(conversation, chat_id, message, attach, narrowed)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from demiurge.bootstrap import Chat, Reply
 from demiurge.cli import output
@@ -24,7 +24,7 @@ from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import RunOptions
 from demiurge.errors import Conflict, DemiurgeError, UsageError
 
-__all__ = ["Conversation", "failure_of", "refuse_while_waiting", "require_done"]
+__all__ = ["Conversation", "TurnTerms", "failure_of", "refuse_while_waiting", "require_done"]
 
 GRANTED = Decision(True, "granted by --yes")
 
@@ -38,15 +38,21 @@ CUT = {
 """The notices about an answer that was cut short, by its finish reason."""
 
 
+class TurnTerms(NamedTuple):
+    """What each message of a command is sent with. `max_tokens` limits each answer from now on, None keeps the chat's
+    limit; `skip_tool_catalog` leaves the catalog of prompt tools out of the turn."""
+
+    max_tokens: int | None = None
+    skip_tool_catalog: bool = False
+
+
 class Conversation:
     """A chat at the terminal. `yes` approves every call that needs approval; `running` holds the options to repeat in
-    commands shown; `max_tokens` limits each answer from now on, None keeps the chat's limit."""
+    commands shown."""
 
-    def __init__(
-        self, chat: Chat, portal: Portal, running: RunOptions, *, yes: bool, max_tokens: int | None = None
-    ) -> None:
+    def __init__(self, chat: Chat, portal: Portal, running: RunOptions, terms: TurnTerms, *, yes: bool) -> None:
         self._chat, self._portal, self._running, self._yes = chat, portal, running, yes
-        self._max_tokens = max_tokens
+        self._terms = terms
         self._terminal = output.is_terminal(sys.stdin) and output.is_terminal(sys.stdout) and not settings().json
 
     def take_up(self) -> Reply | None:
@@ -122,11 +128,9 @@ class Conversation:
     async def _go_on(self, view: TurnView, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
         if text is not None:
             unsent_text = text
-            limit = self._max_tokens
+            terms = self._terms._asdict()
             return await view.follow(
-                lambda on_frame: self._chat.send(
-                    unsent_text, attachments=attachments, max_tokens=limit, on_frame=on_frame
-                )
+                lambda on_frame: self._chat.send(unsent_text, attachments=attachments, on_frame=on_frame, **terms)
             )
         await view.follow(self._chat.resume)
         return await self._chat.reply()
