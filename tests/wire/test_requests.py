@@ -28,6 +28,7 @@ from demiurge.wire import (
     ToolCall,
     ToolChoice,
     ToolOutput,
+    openai_responses,
 )
 
 PATH = {
@@ -117,6 +118,47 @@ def test_the_text_format(wire: ModuleType, strict: bool, expected: object) -> No
     assert wire.encode_text_format(TextFormat("answer", '{"type": "object"}', strict=strict)) == expected
     with pytest.raises(InvalidValue):
         wire.encode_text_format(TextFormat("answer", "[]"))
+
+
+@table(
+    "expected",
+    chat=[
+        (
+            [
+                {"role": "system", "content": "Be brief.\n\nThe catalog."},
+                {"role": "user", "content": "Hello"},
+                {"role": "user", "content": "Are you there?"},
+                {"role": "system", "content": "Be polite."},
+                {"role": "developer", "content": "No jokes."},
+            ],
+        )
+    ],
+    messages=[("Be brief.\n\nThe catalog.\n\nBe polite.\n\nNo jokes.",)],
+    responses=[
+        (
+            [
+                ("system", "Be brief."),
+                ("system", "The catalog."),
+                ("user", "Hello"),
+                ("user", "Are you there?"),
+                ("system", "Be polite."),
+                ("developer", "No jokes."),
+            ],
+        )
+    ],
+)
+def test_two_system_messages_in_a_row_are_one_where_the_format_is_safer_with_one(
+    wire: ModuleType, expected: object
+) -> None:
+    said = ("system", "Be brief."), ("system", "The catalog."), ("user", "Hello"), ("user", "Are you there?")
+    items = [
+        message_of(text, role=role) for role, text in (*said, ("system", "Be polite."), ("developer", "No jokes."))
+    ]
+    body = wire.encode_messages(items)
+    if wire is openai_responses:
+        assert [(entry["role"], entry["content"][0]["text"]) for entry in body["input"]] == expected
+    else:
+        assert body.get("system", body["messages"]) == expected
 
 
 @table(

@@ -56,7 +56,8 @@ from demiurge.wire.tool_choice import check_choice
 
 __all__ = ["Decoder", "decode", "encode_messages", "encode_text_format", "encode_tools"]
 
-_ROLES = ("system", "developer", "user")
+_SYSTEM = ("system", "developer")
+_ROLES = (*_SYSTEM, "user")
 _REASONING_FIELDS = (
     "reasoning_content",
     "reasoning",
@@ -136,7 +137,8 @@ def encode_text_format(text_format: TextFormat) -> dict[str, Any]:
 
 def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
     """Returns `{"messages": [...]}`. Adjacent assistant items (reasoning, text, calls) become one message, because this
-    format requires the calls of a turn in one message with their outputs right after it.
+    format requires the calls of a turn in one message with their outputs right after it. Adjacent texts of the system
+    become one message too: the chat templates of many models refuse a second system message.
 
     Leaves out opaque items and reasoning of another format. Raises InvalidValue for an unknown role, for images or
     sound in an assistant's message, and for images in a tool's result (`unsupported_attachment`).
@@ -154,7 +156,7 @@ def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
                 raise InvalidValue("a tool's result can't hold images in this format", code="unsupported_attachment")
             messages.append({"role": "tool", "tool_call_id": item.id, "content": item.content})
         else:
-            messages.append(_encode_message(item))
+            _add_message(messages, _encode_message(item))
     return {"messages": messages + _encode_turn(turn)}
 
 
@@ -194,6 +196,15 @@ def _encode_message(message: Message) -> dict[str, Any]:
     if all(isinstance(part, Text) for part in message.content):
         return {"role": message.role, "content": message.text}
     return {"role": message.role, "content": [_encode_part(part) for part in message.content]}
+
+
+def _add_message(messages: list[dict[str, Any]], message: dict[str, Any]) -> None:
+    last = messages[-1] if messages else {"role": "", "content": ""}
+    is_text = isinstance(message["content"], str) and isinstance(last["content"], str)
+    if is_text and message["role"] in _SYSTEM and message["role"] == last["role"]:
+        messages[-1] = {**last, "content": f"{last['content']}\n\n{message['content']}"}
+    else:
+        messages.append(message)
 
 
 def _encode_part(part: Part) -> dict[str, Any]:
