@@ -39,7 +39,7 @@ CUT = {
 
 
 class TurnTerms(NamedTuple):
-    """What each message of a command is sent with. `max_tokens` limits each answer from now on, None keeps the chat's
+    """The options that each message of a command is sent with. `max_tokens` limits each answer from now on, None keeps the chat's
     limit; `skip_tool_catalog` leaves the catalog of prompt tools out of the turn."""
 
     max_tokens: int | None = None
