@@ -24,6 +24,7 @@ from tests.world.small_world import (
     text_answer,
 )
 
+from demiurge.models.providers import PROVIDERS
 from demiurge.models.request import GenerateRequest
 from demiurge.stores import MemoryStore, Store
 from demiurge.stores.protocol import Snapshot
@@ -40,6 +41,7 @@ from demiurge.values.refs import ref_of
 from demiurge.wire.items import Completion, Message
 from demiurge.world.budget import Used
 from demiurge.world.effect import EffectCall, Restart, Result
+from demiurge.world.effect_kinds.llm import TWO_REQUESTS
 from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest
 from demiurge.world.snapshot import read_snapshot, snapshot_node
@@ -111,7 +113,10 @@ async def test_tokens_and_cost_of_real_receipts_are_counted(memory: MemoryStore)
 class FinalModel(ScriptedModel):
     """Decides by the JSON tool protocol to call no tool, and then answers."""
 
+    asked = 0
+
     async def generate(self, request: GenerateRequest, *, on_event: Any = None) -> Completion:
+        self.asked += 1
         last = request.items[-1]
         assert isinstance(last, Message)
         nonce = re.search("TOOL_NONCE: ([0-9a-f]+)", last.text)
@@ -127,6 +132,24 @@ async def test_a_final_decision_and_the_answer_after_it_count_as_two_requests(me
         assert used is not None
         assert used._replace(cost_micros=0, unpriced=0) == Used(0, 2, 30)
         assert list(talk.host.replay())
+
+
+@pytest.mark.parametrize(("most", "status"), [(1, "failed"), (2, "done")])
+async def test_a_request_that_may_take_two_is_admitted_if_the_budget_suffices_for_both(
+    memory: MemoryStore, most: int, status: str
+) -> None:
+    model = FinalModel()
+    limits = policy_with_budgets(run=Allowance(max_llm_requests=most))
+    async with chat_world(memory, model, [look()], policy=limits) as talk:
+        await talk.say("hello", provider="openai-chat-json")
+        assert (talk.turn["status"], model.asked) == (status, 2 if status == "done" else 0)
+        if status == "failed":
+            why = "The budget for this run is used up: 1 of 1 model requests are left, and 2 may be needed."
+            assert (talk.turn["code"], talk.turn["message"]) == ("budget_exceeded", why)
+
+
+def test_the_budgets_know_the_providers_of_the_json_tool_protocol() -> None:
+    assert {*TWO_REQUESTS} == {name for name, row in PROVIDERS.items() if row.json_tool_protocol}
 
 
 async def test_a_chats_budget_holds_over_restarts_and_replays(store: Store) -> None:

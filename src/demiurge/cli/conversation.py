@@ -39,8 +39,8 @@ CUT = {
 
 
 class TurnTerms(NamedTuple):
-    """The options that each message of a command is sent with. `max_tokens` limits each answer from now on, None keeps the chat's
-    limit; `skip_tool_catalog` leaves the catalog of prompt tools out of the turn."""
+    """The options that each message of a command is sent with. `max_tokens` limits each answer from now on, None keeps
+    the limit of the chat; `skip_tool_catalog` leaves the catalog of prompt tools out of the turn."""
 
     max_tokens: int | None = None
     skip_tool_catalog: bool = False

@@ -26,15 +26,27 @@ from demiurge.world.effect_kinds.types import (
 )
 from demiurge.world.usage import MICROS_PER_CENT, Used
 
-__all__ = ["LLM", "MODELS"]
+__all__ = ["LLM", "MODELS", "TWO_REQUESTS"]
 
 LLM: Final = "llm.generate"
+
+TWO_REQUESTS: Final = ("openai-chat-json", "local-json")
+"""The providers whose models get their tools by the JSON tool protocol."""
 
 
 def _literal_key(_grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
     """Refuses a key that is written out: a literal key would be journaled with the intent."""
     key = params.get("api_key")
     return "literal_secret" if key is not None and key["$tag"] == "literal" else None
+
+
+def _wants(params: Mapping[str, Any]) -> Used:
+    """Returns the most that an answer may use. By the JSON tool protocol it may take two requests: a model that decides
+    to call no tool is asked once more, for its words."""
+    choice = params["tool_choice"]
+    is_offered = params["tools_ref"] is not None and (choice is None or choice["$tag"] != "None")
+    requests = 2 if params["provider"] in TWO_REQUESTS and is_offered else 1
+    return Used(llm_requests=requests, total_tokens=requests * params["max_tokens"])
 
 
 def _used(params: Mapping[str, Any], receipt: Mapping[str, Any], read: ReadBlob) -> Used:
@@ -90,7 +102,7 @@ MODELS: Final = EffectFamily(
                 empty=option(BOOL),
             ),
             origins="plan",
-            wants=lambda params: Used(llm_requests=1, total_tokens=params["max_tokens"]),
+            wants=_wants,
             used=_used,
             priced=True,
             takes="messages and a toolset by address",
