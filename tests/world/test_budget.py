@@ -148,7 +148,7 @@ async def test_a_request_that_may_take_two_is_admitted_if_the_budget_suffices_fo
             assert (talk.turn["code"], talk.turn["message"]) == ("budget_exceeded", why)
 
 
-def test_the_budgets_know_the_providers_of_the_json_tool_protocol() -> None:
+def test_models_that_get_their_tools_by_the_json_tool_protocol_may_take_two_requests() -> None:
     assert {*TWO_REQUESTS} == {name for name, row in PROVIDERS.items() if row.json_tool_protocol}
 
 
