@@ -116,13 +116,12 @@ function Changes({ proposal, onShown }: { proposal: ToolProposal; onShown: () =>
   );
 }
 
-/** The end of what has to be read before an approval. */
+/** The end of what has to be read before an approval. It counts as seen also where a jump to the page's end passes it. */
 function EndMark({ onSeen }: { onSeen: () => void }) {
   const end = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    const watch = new IntersectionObserver((seen) => {
-      if (seen.some((each) => each.isIntersecting)) onSeen();
-    });
+    const tell = (seen: IntersectionObserverEntry[]) => seen.some((each) => each.isIntersecting) && onSeen();
+    const watch = new IntersectionObserver(tell, { root: end.current!.closest(".panel"), rootMargin: "1000000px 0px 0px 0px" });
     watch.observe(end.current!);
     return () => watch.disconnect();
   }, []);
