@@ -27,6 +27,10 @@ PANELS = {
     "prompt-tools": ("/api/prompt-tools", "Loading the prompt tools"),
     "prompt-tools/tools/line_editor": ("/api/prompt-tools/line_editor", "Loading the prompt tool"),
     "prompt-tools/propose/copy/line_editor": ("/api/prompt-tools", "Loading the form"),
+    "prompt-tools/proposals": ("/api/proposals", "Loading the proposals"),
+    "prompt-tools/proposals/p0": ("/api/proposals/p0", "Loading the proposal"),
+    "prompt-tools/issues": ("/api/issues", "Loading the issues"),
+    "prompt-tools/issues/i0": ("/api/issues/i0", "Loading the issue"),
 }
 """By the panel's address: the path that it reads, and what it says meanwhile."""
 
@@ -49,6 +53,14 @@ EMPTY: dict[str, tuple[str, Any, str]] = {
         "No model answered in these days.",
     ),
     "prompt-tools": ("/api/prompt-tools", {"tools": []}, "This world has no prompt tools."),
+    "prompt-tools/proposals": ("/api/proposals", {"proposals": [], "next": None}, "Nothing is proposed."),
+    "prompt-tools/proposals?state=stale": (
+        "/api/proposals",
+        {"proposals": [], "next": None},
+        "There are no such proposals.",
+    ),
+    "prompt-tools/issues": ("/api/issues", {"issues": [], "next": None}, "There is no issue."),
+    "prompt-tools/issues?tag=x": ("/api/issues", {"issues": [], "next": None}, "There are no such issues."),
 }
 
 FULL = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from playwright.async_api import Page, Route, expect
 from tests.registry.proposals import proposal_of
 from tests.server.conftest import Served
@@ -105,7 +107,7 @@ async def test_a_change_is_shown_beside_the_live_tool_with_the_words_that_differ
 
 async def test_a_deletion_shows_all_that_goes(screen: Screen) -> None:
     await approved(screen.served)
-    gone = {"proposalType": "delete", "examples": None, "testCases": None}
+    gone: dict[str, Any] = {"proposalType": "delete", "examples": None, "testCases": None}
     made = await propose(screen.served, **gone, rationale="Nobody has used it for a year.")
     page = await screen.page(f"/prompt-tools/proposals/{made['id']}")
     await expect(page.get_by_role("heading", name="The tool that is deleted")).to_be_visible()

@@ -208,5 +208,6 @@ export const issuePost = (given: { title: string; body: string; assignee: string
 export const commentPost = (id: string, body: string) => post<Issue>(issues(id, "/comments"), { body });
 export const actionPost = (id: string, action: IssueAction, digest: string, reason: string) =>
   post<Issue>(issues(id, "/actions"), { action, digest, reason });
-export const issueClose = (id: string) => post<Issue>(issues(id, "/close"), {});
-export const issueReopen = (id: string) => post<Issue>(issues(id, "/reopen"), {});
+/** The reason becomes a comment. */
+export const issueClose = (id: string, reason: string) => post<Issue>(issues(id, "/close"), { reason });
+export const issueReopen = (id: string, reason: string) => post<Issue>(issues(id, "/reopen"), { reason });

@@ -22,6 +22,8 @@ export function Decision({ proposal, wholeSeen, isCurrent, reload }: DecisionPro
   const sending = useSend(reload);
   const outcome = useRef<HTMLDivElement>(null);
   const [isMine, setIsMine] = useState(false);
+  const isOwn = isAuthor(session, proposal) || isUser(session);
+  const mayRevise = isOwn && (isOpen(proposal) || proposal.state === "stale");
   const waits = proposal.state === "chief_review" || proposal.state === "user_decision";
 
   // The button that had the focus is gone after a decision.
@@ -54,13 +56,13 @@ export function Decision({ proposal, wholeSeen, isCurrent, reload }: DecisionPro
           </ul>
         </div>
       )}
-      {(isOpen(proposal) || proposal.state === "stale") && (isAuthor(session, proposal) || isUser(session)) && (
+      {waits && <ReviewActions key={proposal.digest} lacks={lacks} isCurrent={isCurrent} sending={sending} onDecide={decide} />}
+      {mayRevise && (
         <p>
           <Link href={`${proposalHref(proposal.id)}/revise`}>Revise this proposal</Link>
         </p>
       )}
-      {waits && <ReviewActions key={proposal.digest} lacks={lacks} isCurrent={isCurrent} sending={sending} onDecide={decide} />}
-      {isOpen(proposal) && (isAuthor(session, proposal) || isUser(session)) && (
+      {isOpen(proposal) && isOwn && (
         <Withdraw isCurrent={isCurrent} sending={sending} onWithdraw={(reason) => decide("withdraw", reason)} showProblem={!waits} />
       )}
     </section>

@@ -76,8 +76,7 @@ function OneIssue({ issue, reload }: { issue: Issue; reload: () => void }) {
       )}
       <TextAndActions issue={issue} reload={reload} />
       <Comments issue={issue} />
-      {mayWriteIssues(session) && <NewComment key={issue.id} issue={issue} reload={reload} />}
-      <Status issue={issue} reload={reload} />
+      {mayWriteIssues(session) && <CommentForm issue={issue} reload={reload} />}
     </article>
   );
 }
@@ -94,7 +93,7 @@ function TextAndActions({ issue, reload }: { issue: Issue; reload: () => void })
   const decide = (action: IssueAction, reason: string) => void sending.send(action, () => actionPost(issue.id, action, issue.digest!, reason));
   const text = (
     <Suspense fallback={<Loading label="Loading the text" />}>
-      <IssueText text={issue.body} onDrawn={() => setIsDrawn(shows)} />
+      <IssueText text={issue.body} level={3} onDrawn={() => setIsDrawn(shows)} />
     </Suspense>
   );
   if (!decides) return <div className="card">{issue.body === "" ? <p className="faint">There is no text.</p> : text}</div>;
@@ -137,7 +136,7 @@ function Comments({ issue }: { issue: Issue }) {
             {each.action !== null && <span className="tag">{each.action}</span>}
           </p>
           <Suspense fallback={<Loading label="Loading the comment" />}>
-            <IssueText text={each.body} />
+            <IssueText text={each.body} level={4} />
           </Suspense>
         </div>
       ))}
@@ -145,45 +144,41 @@ function Comments({ issue }: { issue: Issue }) {
   );
 }
 
-function NewComment({ issue, reload }: { issue: Issue; reload: () => void }) {
+/** A comment, and closing or opening again with the comment as its reason. An issue of a proposal is closed by the
+ * decision on the proposal alone. */
+function CommentForm({ issue, reload }: { issue: Issue; reload: () => void }) {
+  const session = useSession();
   const [text, setText] = useState("");
   const { sending, problem, send } = useSend(reload);
   const field = useId();
-  const submit = async (event: FormEvent) => {
-    event.preventDefault();
-    if (await send("comment", () => commentPost(issue.id, text))) setText("");
+  const isClosed = issue.status === "closed";
+  const mayClose = isUser(session) || isChief(session) || session.actor === issue.opened_by;
+  const isEmpty = text.trim() === "";
+  const say = async (what: string, request: () => Promise<unknown>) => {
+    if (await send(what, request)) setText("");
   };
+  const comment = (event: FormEvent) => {
+    event.preventDefault();
+    void say("comment", () => commentPost(issue.id, text));
+  };
+  const change = () => say("status", () => (isClosed ? issueReopen(issue.id, text) : issueClose(issue.id, text)));
   return (
-    <form className="decision" onSubmit={submit}>
+    <form className="decision" onSubmit={comment}>
       <label htmlFor={field}>Comment (Markdown)</label>
       <textarea id={field} dir="auto" rows={3} maxLength={20_000} value={text} onChange={(event) => setText(event.target.value)} />
       {problem !== "" && <ErrorNote message={problem} />}
       <div className="buttons">
-        <button type="submit" disabled={sending !== undefined || text.trim() === ""}>
-          {sending !== undefined ? "Sending …" : "Comment"}
+        <button type="submit" disabled={sending !== undefined || isEmpty}>
+          {sending === "comment" ? "Sending …" : "Comment"}
         </button>
+        {issue.proposal === null && mayClose && (
+          <button type="button" disabled={sending !== undefined} onClick={change}>
+            {sending === "status" ? "Sending …" : `${isClosed ? "Open it again" : "Close the issue"}${isEmpty ? "" : " with this comment"}`}
+          </button>
+        )}
       </div>
+      {issue.proposal !== null && <p className="faint">This issue belongs to a proposal: it is closed by the decision on it.</p>}
+      {issue.proposal === null && !mayClose && <p className="faint">Its author, the Chief or a user closes this issue or opens it again.</p>}
     </form>
-  );
-}
-
-/** Closing and opening again, of an issue that belongs to no proposal. */
-function Status({ issue, reload }: { issue: Issue; reload: () => void }) {
-  const session = useSession();
-  const { sending, problem, send } = useSend(reload);
-  if (issue.proposal !== null) {
-    return <p className="faint">This issue belongs to a proposal: it is closed by the decision on it.</p>;
-  }
-  if (!isUser(session) && !isChief(session) && session.actor !== issue.opened_by) {
-    return <p className="faint">Its author, the Chief or a user closes this issue or opens it again.</p>;
-  }
-  const isClosed = issue.status === "closed";
-  return (
-    <div className="buttons">
-      <button type="button" disabled={sending !== undefined} onClick={() => send("status", () => (isClosed ? issueReopen(issue.id) : issueClose(issue.id)))}>
-        {sending !== undefined ? "Sending …" : isClosed ? "Open it again" : "Close the issue"}
-      </button>
-      {problem !== "" && <ErrorNote message={problem} />}
-    </div>
   );
 }

@@ -130,7 +130,7 @@ function NewIssue() {
         </label>
         <div className="field-row">
           <label>
-            Assignee <input dir="auto" maxLength={256} value={given.assignee} onChange={change("assignee")} />
+            Assign to <input dir="auto" maxLength={256} value={given.assignee} onChange={change("assignee")} />
           </label>
           <label>
             Tags, with commas between <input dir="auto" value={given.tags} onChange={change("tags")} />
