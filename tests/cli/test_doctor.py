@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from contextlib import closing
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.registry.proposals import proposal_of
 
 
 def statuses(done: Any) -> dict[str, str]:
@@ -106,3 +108,32 @@ def test_a_short_value_in_the_vault_is_told(demiurge: Any) -> None:
     assert "whole word" in done.err
     [vault] = [check for check in demiurge("--json", "doctor").document["checks"] if check["name"] == "vault"]
     assert "shop/pin@1" in vault["detail"]
+
+
+def test_proposals_and_issues_that_wait_are_counted(demiurge: Any) -> None:
+    assert demiurge("init").status == 0
+    assert "reviews" not in demiurge("doctor").out
+    for name in ("scene_pacer", "scene_namer"):
+        made = demiurge("tools", "propose", json.dumps(proposal_of(id=name)), "--json").document
+    skip = ("--skip", "--reason", "A test.", "--digest", made["digest"])
+    assert demiurge("tools", "review", made["id"], *skip).status == 0
+    issue = demiurge("issues", "open", "Two endings", "--json").document
+    assert demiurge("issues", "open", "Two beginnings").status == 0
+    assert demiurge("issues", "close", issue["id"]).status == 0
+    expected = "waiting: 1 proposal for the Chief of Staff, 1 proposal for a user, 1 issue for an answer"
+    assert expected in demiurge("doctor").out
+
+
+def test_a_prompt_tool_whose_text_was_erased_is_named(demiurge: Any) -> None:
+    made = demiurge("tools", "propose", json.dumps(proposal_of()), "--json").document
+    digest = ("--digest", made["digest"])
+    assert demiurge("tools", "review", made["id"], "--skip", "--reason", "A test.", *digest).status == 0
+    assert demiurge("tools", "approve", made["id"], *digest).status == 0
+    live = demiurge("tools", "show", "scene_pacer").document["digest"]
+    erased = demiurge("erase", live, "--why", "A test.")
+    assert erased.status == 0, erased
+    assert "The prompt tool scene_pacer (layer user, version 1) is damaged" in demiurge("doctor").out
+    listed = demiurge("tools", "ls", "--json")
+    assert listed.status == 0
+    assert "The prompt tool scene_pacer" in listed.err
+    assert "scene_pacer" not in [row["id"] for row in listed.document["tools"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from demiurge.bootstrap.backend.layer_sync import ExportedTools, LayerStatus
 from demiurge.bootstrap.backend.review_views import CatalogTool, ToolProposalView, ToolVersion
 from demiurge.bootstrap.model_run_outcome import require_done
 from demiurge.bootstrap.models import Choice
-from demiurge.errors import Conflict, InvalidValue, NotFound
+from demiurge.errors import Conflict, Damaged, InvalidValue, NotFound
 from demiurge.models.providers import provider as provider_row
 from demiurge.registry.core_ids import core_id_of, require_unlocked
 from demiurge.registry.prompt_tool import FIELDS, PromptTool
@@ -49,6 +50,11 @@ class PromptToolRegistry:
         """Returns the tools of the catalog: the core tools, then the approved ones by id."""
         return await self.backend.read.prompt_tools()
 
+    async def damaged(self) -> list[str]:
+        """Returns a sentence for each approved tool that is not in the catalog because its text was erased or is
+        damaged."""
+        return await self.backend.read.damaged_prompt_tools()
+
     async def show(self, tool_id: str) -> CatalogTool:
         """Returns a tool of the catalog. Any spelling of a core id is taken. Raises NotFound (`no_tool`)."""
         wanted = core_id_of(tool_id) or tool_id
@@ -70,17 +76,18 @@ class PromptToolRegistry:
         if given.get("proposalType") not in ("modify", "delete") or not isinstance(given.get("id"), str):
             return given
         require_unlocked(given["id"])
-        live = await self._live(given["id"], str(given.get("target", "user")))
-        if live is None:
+        digest = await self._live_digest(given["id"], str(given.get("target", "user")))
+        if digest is None:
             return given
-        record = live.to_json()
-        return {"baseHash": live.digest, **record, **given}
+        record: Mapping[str, Any] = {}
+        with suppress(NotFound, Damaged):  # then the proposal has to have all fields itself
+            record = await self._approved(digest)
+        return {"baseHash": digest, **record, **given}
 
-    async def _live(self, tool_id: str, layer: str) -> PromptTool | None:
-        """Returns the live tool of a layer, None if the layer has none with this id."""
+    async def _live_digest(self, tool_id: str, layer: str) -> str | None:
+        """Returns the digest of the live tool of a layer, None if the layer has none with this id."""
         found = await self.backend.read.tool_versions(tool_id)
-        digest = next((version.digest for version in found if version.layer == layer and version.is_live), None)
-        return PromptTool.from_json(await self._approved(digest)) if digest is not None else None
+        return next((version.digest for version in found if version.layer == layer and version.is_live), None)
 
     async def proposals(self, state: str | None = None, tool: str | None = None) -> list[ToolProposalView]:
         """Returns the proposals in this state (None: in any) for this tool, newest first, without their bodies."""
@@ -187,7 +194,17 @@ class PromptToolRegistry:
         found = await self.proposal(proposal_id)
         body = found.body or {}
         proposed = None if found.kind == "delete" else PromptTool.from_json({name: body[name] for name in FIELDS})
-        return tool_diff(_tool(await self._approved(found.base)) if found.base is not None else None, proposed)
+        return tool_diff(await self._base(found.base) if found.base is not None else None, proposed)
+
+    async def _base(self, digest: str) -> PromptTool | None:
+        """Returns the version that a proposal changes. Of an erased one nothing is left: then all that is proposed is
+        new."""
+        try:
+            return PromptTool.from_json(await self._approved(digest))
+        except NotFound as error:
+            if error.code != "erased":
+                raise
+            return None
 
     async def rollback(self, tool_id: str, version: int, rationale: str, layer: str | None = None) -> ToolProposalView:
         """Proposes an approved version again, with its examples and test cases. It is reviewed like any other
@@ -195,11 +212,11 @@ class PromptToolRegistry:
         chosen = await self._version(tool_id, version, layer)
         if chosen.kind == "delete":
             raise InvalidValue(f"Version {version} deleted {tool_id}: choose another one.", code="deleted_version")
-        live = await self._live(tool_id, chosen.layer)
+        live = await self._live_digest(tool_id, chosen.layer)
         approved = (await self.proposal(chosen.proposal)).body or {}
         body = {**approved, "rationale": rationale, "proposalType": "new" if live is None else "modify"}
         body.pop("baseHash", None)
-        return await self.propose(body if live is None else {**body, "baseHash": live.digest})
+        return await self.propose(body if live is None else {**body, "baseHash": live})
 
     async def files(self) -> list[LayerStatus]:
         """Returns the state of the layer files of the user and of the project; changes nothing. Takes the role

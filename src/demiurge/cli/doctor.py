@@ -12,6 +12,7 @@ import socket
 import sqlite3
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -279,6 +280,32 @@ def _tool_files() -> Iterator[Check]:
         )
 
 
+def _prompt_tools() -> Iterator[Check]:
+    """Names the approved prompt tools whose text is lost, and counts the proposals and issues that wait for somebody.
+    The check of the world reports a world that can't be opened."""
+    try:
+        with opened() as (world, portal):
+            damaged = portal.run(world.prompt_tools.damaged())
+            states = Counter(proposal.state for proposal in portal.run(world.prompt_tools.proposals()))
+            issues = [one for one in portal.run(world.issues.list()) if one.status != "closed" and one.proposal is None]
+    except DemiurgeError:
+        return
+    yield from (Check("prompt tools", "warn", sentence) for sentence in damaged)
+    waiting = [
+        _counted(states["chief_review"], "proposal", "for the Chief of Staff"),
+        _counted(states["user_decision"], "proposal", "for a user"),
+        _counted(states["returned"], "proposal", "for the author"),
+        _counted(len(issues), "issue", "for an answer"),
+    ]
+    if any(waiting):
+        mend = "`demiurge tools proposals` and `demiurge issues ls` list them."
+        yield Check("reviews", "ok", f"waiting: {', '.join(filter(None, waiting))}", mend)
+
+
+def _counted(number: int, noun: str, whom: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)} {whom}" if number else ""
+
+
 CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _interpreter,
     _disk,
@@ -289,6 +316,7 @@ CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _secrets,
     _webhooks,
     _tool_files,
+    _prompt_tools,
 )
 
 

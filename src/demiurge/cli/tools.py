@@ -74,7 +74,7 @@ def ls(everything: bool, **running: Any) -> None:
 def _prompt_rows(world: World, portal: Portal) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns the prompt tools of a world, and why they can't be read. An owner of an earlier version has none."""
     try:
-        return prompt_rows(portal.run(world.prompt_tools.catalog())), []
+        return prompt_rows(portal.run(world.prompt_tools.catalog())), portal.run(world.prompt_tools.damaged())
     except DemiurgeError as error:
         return [], [] if error.code == "unknown_op" else [f"The prompt tools can't be read: {error.message}"]
 

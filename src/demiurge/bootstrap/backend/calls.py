@@ -201,6 +201,11 @@ class ReadCalls(Protocol):
         """The prompt tools of the catalog: the core tools, then the approved ones by id."""
         ...
 
+    @needs(*VIEWER)
+    async def damaged_prompt_tools(self) -> list[str]:
+        """Sentences about the approved prompt tools that are not in the catalog because their text can't be read."""
+        ...
+
     @needs("agent", "approver", "chief")
     async def tool_versions(self, tool: str | None = None) -> list[ToolVersion]:
         """The approved versions of a prompt tool (None: of all), newest first."""

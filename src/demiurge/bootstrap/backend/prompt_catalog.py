@@ -43,8 +43,8 @@ def has_prompt_catalog(manifest: Manifest, lacking: Sequence[str]) -> bool:
 
 
 class PromptCatalog:
-    """The messages with the catalog, made anew only when the registry or the manifest has changed: one for requests
-    that offer the tool that reads prompt tools, and one for all others."""
+    """The messages with the catalog: one for requests that offer the tool that reads prompt tools, and one for all
+    others. They are made anew only when the registry or the manifest has changed, or a blob was erased."""
 
     def __init__(self) -> None:
         self._made_for: tuple[Any, ...] | None = None
@@ -62,16 +62,16 @@ class PromptCatalog:
                 f"The manifest's setting `{SETTING}` is none of index, full and off: {form!r}.", code="bad_setting"
             )
         state = host.state(Unit(REGISTRY, REGISTRY_KEY))
-        if self._made_for != (form, state.seq):
+        erased = frozenset(store.erasures())
+        if self._made_for != (form, state.seq, len(erased)):
             tools = [found.tool for found in live_tools(state.cell, store.get_blob)]
             digests = {tool.id: tool.digest for tool in tools}
             self._messages = {
                 reader: {"role": "system", "content": FORMS[form](tools, has_reader=reader), "prompt_tools": digests}
                 for reader in (False, True)
             }
-            self._made_for = form, state.seq
+            self._made_for = form, state.seq, len(erased)
         message = self._messages[has_reader]
-        erased = store.erasures()
         for number in count():  # a copy of a catalog that was erased has another address
             data = canonical_json.encode({**message, "copy": number} if number else message)
             if (ref := ref_of(data)) not in erased or store.has_blob(ref):

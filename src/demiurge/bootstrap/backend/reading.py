@@ -115,6 +115,9 @@ class Reading:
     async def prompt_tools(self) -> list[CatalogTool]:
         return review.catalog(self._owner.reader(), self._owner.store)
 
+    async def damaged_prompt_tools(self) -> list[str]:
+        return review.damaged(self._owner.reader(), self._owner.store)
+
     async def tool_versions(self, tool: str | None = None) -> list[ToolVersion]:
         return review.versions(self._owner.reader(), tool)
 

@@ -18,7 +18,7 @@ from demiurge.values.refs import Ref
 from demiurge.world.host import Host
 from demiurge.world.review.issue_unit import ISSUE, ISSUE_COMMENT, ISSUE_OPEN, ISSUE_REFUSED, ISSUE_UPDATE
 from demiurge.world.review.lacking import lacking
-from demiurge.world.review.live_tools import LiveTool, live_tools
+from demiurge.world.review.live_tools import LiveTool, damaged_tools, live_tools
 from demiurge.world.review.model_run_unit import MODEL_RUN, MODEL_RUN_ASK, MODEL_RUN_REFUSED, MODEL_RUN_REQUEST
 from demiurge.world.review.proposal_issues import decide_issue, review_issue
 from demiurge.world.review.proposal_unit import (
@@ -40,6 +40,7 @@ __all__ = [
     "approved_document",
     "body_of",
     "catalog",
+    "damaged",
     "issue",
     "issues",
     "proposal",
@@ -162,6 +163,11 @@ def _catalog_tool(found: LiveTool) -> CatalogTool:
         approved_at_ms=entry["at"] // _MS if entry is not None else None,
         proposal=entry["proposal"] if entry is not None else None,
     )
+
+
+def damaged(host: Host, store: Store) -> list[str]:
+    """Returns a sentence for each approved tool that is not in the catalog because its text can't be read."""
+    return damaged_tools(host.state(_REGISTRY).cell, store.get_blob)
 
 
 def versions(host: Host, tool_id: str | None) -> list[ToolVersion]:
