@@ -1,5 +1,6 @@
 /** The catalog of prompt tools: what the server answers, and the paths as functions. */
 import { get, post } from "./client";
+import type { FieldDifference } from "./review";
 
 export type Layer = "global" | "user" | "project";
 
@@ -50,7 +51,7 @@ export const toolHistory = (id: string) => get<{ tool: string; versions: PromptT
 export const toolVersion = (id: string, version: number, layer: string) =>
   get<Record<string, any>>(path(id, `/versions/${version}`), { layer });
 export const toolVersionDiff = (id: string, old: number, version: number, layer: string) =>
-  get<{ fields: { field: string; old: string | null; new: string | null }[] }>(path(id, "/diff"), { old, new: version, layer });
+  get<{ fields: FieldDifference[] }>(path(id, "/diff"), { old, new: version, layer });
 /** Proposes an approved version again. */
 export const rollbackPost = (id: string, given: { version: number; rationale: string; layer: string }) =>
   post<{ id: string }>(path(id, "/rollback"), given);

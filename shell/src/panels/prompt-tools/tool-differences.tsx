@@ -6,7 +6,14 @@ import type { DiffRow, DiffSide, FieldDifference } from "../../sdk/review";
 const WORDS = { "-": "removed: ", "+": "added: ", " ": "" };
 type Sign = keyof typeof WORDS;
 
-export function ToolDifferences({ fields }: { fields: FieldDifference[] }) {
+interface ToolDifferencesProps {
+  fields: FieldDifference[];
+  /** What the two sides are. */
+  before?: string;
+  after?: string;
+}
+
+export function ToolDifferences({ fields, before = "The live tool when it was proposed", after = "As it is proposed" }: ToolDifferencesProps) {
   const narrow = useNarrow();
   if (fields.length === 0) return <p className="faint">No field differs.</p>;
   return fields.map((field) => (
@@ -25,10 +32,10 @@ export function ToolDifferences({ fields }: { fields: FieldDifference[] }) {
             <thead>
               <tr>
                 <th scope="col" colSpan={2}>
-                  {field.old === null ? "There is none" : "The live tool when it was proposed"}
+                  {field.old === null ? "There is none" : before}
                 </th>
                 <th scope="col" colSpan={2}>
-                  {field.new === null ? "Deleted" : "As it is proposed"}
+                  {field.new === null ? "Deleted" : after}
                 </th>
               </tr>
             </thead>

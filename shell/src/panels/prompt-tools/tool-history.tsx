@@ -7,9 +7,9 @@ import { Link, navigate, useSearch } from "../../router";
 import { type PromptToolVersion, toolVersion, toolVersionDiff } from "../../sdk/prompt-tools";
 import { maySend, useSession } from "../../session";
 import { PanelState } from "../panel-state";
-import { SideBySide } from "../side-by-side";
 import { proposalHref } from "./review-words";
 import { RollbackForm } from "./rollback-form";
+import { ToolDifferences } from "./tool-differences";
 import { ToolText } from "./tool-text";
 import { LAYERS, toolHref } from "./tool-words";
 
@@ -131,16 +131,7 @@ function Changes({ id, layer, old, version, to }: { id: string; layer: string; o
         <Link href={to({ version })}>The whole text of version {version}</Link>
       </p>
       <PanelState live={live} loading="Loading the changes" empty="No field differs." isEmpty={(data) => data.fields.length === 0}>
-        {(data) =>
-          data.fields.map((each) => (
-            <div key={each.field} className="column">
-              <h4>
-                <code>{each.field}</code>
-              </h4>
-              <SideBySide before={each.old ?? ""} after={each.new ?? ""} />
-            </div>
-          ))
-        }
+        {(data) => <ToolDifferences fields={data.fields} before={`Version ${old}`} after={`Version ${version}`} />}
       </PanelState>
     </section>
   );
