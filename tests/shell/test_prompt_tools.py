@@ -152,6 +152,7 @@ async def test_versions_are_read_and_compared_and_a_reload_keeps_what_is_open(sc
     await page.get_by_role("link", name="Version 1").click()
     text = page.get_by_role("region", name="Version 1")
     await expect(text).to_contain_text("Name up to three paragraphs")
+    await expect(text.get_by_role("heading", name="Version 1")).to_be_focused()
     await page.get_by_role("link", name="what changed").click()
     await page.reload()
     changes = page.get_by_role("region", name="Changed from version 1 to 2")

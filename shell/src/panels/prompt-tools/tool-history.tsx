@@ -1,5 +1,5 @@
 /** The approved versions of a prompt tool: their texts, what changed between two, and a proposal of an old one. */
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { useLive } from "../../live/use-live";
 import { moveFocus } from "../../parts/list-keys";
 import { Moment } from "../../parts/time";
@@ -120,11 +120,19 @@ function Compare({ newest, old, version, to }: { newest: number; old: number; ve
   );
 }
 
+/** Returns a ref of a heading, which gets the focus, and so comes into view, when what is open changes. */
+function useFocusOn(what: string) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => heading.current?.focus(), [what]);
+  return heading;
+}
+
 function Changes({ id, layer, old, version, to }: { id: string; layer: string; old: number; version: number; to: To }) {
+  const heading = useFocusOn(`${old} ${version}`);
   const live = useLive(`${id} ${layer} ${old} ${version} changes`, () => toolVersionDiff(id, old, version, layer), () => false);
   return (
     <section className="column" aria-labelledby="tool-changes">
-      <h3 id="tool-changes">
+      <h3 id="tool-changes" tabIndex={-1} ref={heading}>
         Changed from version {old} to {version}
       </h3>
       <p>
@@ -138,6 +146,7 @@ function Changes({ id, layer, old, version, to }: { id: string; layer: string; o
 }
 
 function VersionText({ id, version }: { id: string; version: PromptToolVersion }) {
+  const heading = useFocusOn(String(version.version));
   const live = useLive(
     `${id} ${version.layer} ${version.version}`,
     () => toolVersion(id, version.version, version.layer),
@@ -145,7 +154,9 @@ function VersionText({ id, version }: { id: string; version: PromptToolVersion }
   );
   return (
     <section className="column" aria-labelledby="tool-version">
-      <h3 id="tool-version">Version {version.version}</h3>
+      <h3 id="tool-version" tabIndex={-1} ref={heading}>
+        Version {version.version}
+      </h3>
       <PanelState live={live} loading="Loading the version" empty="This version deleted the tool." isEmpty={(data) => data.tool === null}>
         {(data) => <ToolText record={data.tool} />}
       </PanelState>
