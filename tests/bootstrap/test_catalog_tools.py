@@ -15,12 +15,14 @@ from tests.bootstrap.reviewed_worlds import approve, proposals, propose
 from tests.bootstrap.test_prompt_catalog import catalog_of, definitions
 from tests.provider import Provider, serving
 
-from demiurge import World
+from demiurge import ToolPolicy, World
+from demiurge.bootstrap.call import CallOutcome
 from demiurge.bootstrap.shipped_tools import SHIPPED_TOOLS
 from demiurge.errors import InvalidValue
 from demiurge.registry.catalog_text import PROMPT_TOOL
 from demiurge.registry.catalog_tools import PROPOSE_TOOL
 from demiurge.registry.core_ids import CORE_IDS
+from demiurge.registry.pack.load import core_tool
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
@@ -177,7 +179,7 @@ async def test_a_core_tool_is_read_in_each_spelling(tmp_path: Path, provider: Pr
     async with opened(tmp_path / "w", provider) as world:
         read = await world.call(PROMPT_TOOL, json.dumps({"id": spelling}))
     assert read.ok
-    assert read.value == {"id": "file_reader", "name": "File Reader"}
+    assert read.value == {"id": "file_reader", "name": "File Reader", "digest": core_tool("file_reader").digest}
     assert read.content.startswith("The prompt tool. It runs as core__file_reader, if that tool is offered to you.")
 
 
@@ -240,6 +242,28 @@ async def test_a_core_id_in_any_spelling_is_locked_through_the_tool(
         assert not done.ok
         assert "core_tool_locked" in done.message
         assert await proposals(world) == {}
+
+
+async def test_a_model_changes_the_version_that_it_has_read(tmp_path: Path, provider: Provider) -> None:
+    async with opened(tmp_path / "w", provider, policy=ToolPolicy((PROMPT_TOOL, PROPOSE_TOOL))) as world:
+
+        async def proposed(call_id: str, **given: Any) -> CallOutcome:
+            changed = {**PROPOSED, "change": "modify", "prompt": f"Text of {call_id}.", **given}
+            return await world.call(PROPOSE_TOOL, json.dumps(changed), call_id)
+
+        await propose(world, "p0000000001")
+        await approve(world, "p0000000001")
+        read = (await world.call(PROMPT_TOOL, json.dumps({"id": NEW}))).value["digest"]
+        blind = await proposed("blind")
+        assert (blind.ok, "baseHash" in blind.message) == (False, True)
+        first, second = await proposed("first", base_digest=read), await proposed("second", base_digest=read)
+        await world.settle()
+        await approve(world, first.value["proposal"])
+        late = await world.prompt_tools.proposal(second.value["proposal"])
+        assert late.is_stale
+        [live] = [tool for tool in await world.prompt_tools.catalog() if not tool.locked]
+        assert (live.prompt, live.approved_by) == ("Text of first.", "user")
+        assert (await world.replay(check=True))["ok"]
 
 
 async def test_a_proposal_that_came_back_is_revised_by_the_same_chat(tmp_path: Path, provider: Provider) -> None:

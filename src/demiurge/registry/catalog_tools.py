@@ -32,10 +32,11 @@ class ReadPromptTool:
 
 @dataclass(frozen=True, slots=True)
 class PromptToolText:
-    """The whole text of an approved prompt tool."""
+    """The whole text of an approved prompt tool. `digest` names this version of it."""
 
     id: str
     name: str
+    digest: str
     text: str
 
 
@@ -80,7 +81,9 @@ class ProposePromptTool:
     goals: str = ""
     guardrails: str = ""
     change: Literal["new", "modify"] = "new"
-    base_digest: str | None = field(default=None, metadata={"description": "Of a change: the digest of the live tool."})
+    base_digest: str | None = field(
+        default=None, metadata={"description": "Of a change: the digest of the tool that you read."}
+    )
     revises: str | None = field(default=None, metadata={"description": "A proposal of yours that was returned."})
 
     def to_json(self) -> dict[str, Any]:
@@ -111,7 +114,7 @@ async def _read(params: ReadPromptTool, *, context: ToolContext) -> ToolResult[P
     runs_as = (
         f"It runs as core__{tool.id}, if that tool is offered to you." if tool.id in CORE_IDS else "It is text alone."
     )
-    value = PromptToolText(tool.id, tool.name, tool_text(tool))
+    value = PromptToolText(tool.id, tool.name, tool.digest, tool_text(tool))
     return ToolResult(message=f"The prompt tool. {runs_as}", value=value)
 
 
@@ -135,7 +138,7 @@ CATALOG_TOOLS: Final = (
         description="Read the whole text of a prompt tool that the catalog lists, before you follow it.",
         handler=_read,
         effect=ToolEffect.READ_ONLY,
-        redaction=Redaction.allow("id", "name"),
+        redaction=Redaction.allow("id", "name", "digest"),
         capabilities=(PromptTools,),
     ),
     CoreTool[ProposePromptTool, SubmittedProposal](
