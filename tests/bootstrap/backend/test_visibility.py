@@ -162,7 +162,7 @@ def arguments(here: Room, name: str) -> list[tuple[Any, ...]]:
             return [(*place(unit), at) for unit in units for at in (None, here.store.length())]
         case "read.keys":
             return [place(unit)[:1] for unit in units]
-        case "read.get_blob" | "read.message":
+        case "read.get_blob" | "read.message" | "read.approved_document":
             return [(ref,) for ref in here.refs()]
         case "read.get_blobs":
             return [([*here.refs()],)]
