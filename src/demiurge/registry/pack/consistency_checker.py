@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal
 
 from demiurge.registry.evidence import EvidenceItem
@@ -21,6 +22,7 @@ from demiurge.registry.pack.reading import (
 from demiurge.registry.pack.result import Gathered, dry_run_of
 from demiurge.registry.pack.sources import Sources, SourceText
 from demiurge.registry.pack.text import Entity, Passage, entities, excerpt_first, names_inside_sentences, terms
+from demiurge.tools.execution.worker import in_thread
 
 __all__ = ["CheckConsistency", "gather"]
 
@@ -59,6 +61,12 @@ async def gather(params: CheckConsistency, sources: Sources) -> Gathered:
     if params.dry_run:
         return dry_run_of(params)
     files = await read_files(paths, sources)
+    found: Gathered = await in_thread(partial(_gathered, files, params.focus, sources))
+    return found
+
+
+def _gathered(files: list[NamedFile], focus: str, sources: Sources) -> Gathered:
+    """Returns what was found. Long files take seconds, so it runs in a thread of its own and stops no other call."""
     analysed = _analyse(files)
     evidence: list[EvidenceItem] = []
     entries: list[dict[str, Any]] = []
@@ -67,14 +75,14 @@ async def gather(params: CheckConsistency, sources: Sources) -> Gathered:
             entries.append(file.error_json())
             continue
         found = analysed[file.source.path]
-        entries.append(_entry(found, params.focus))
+        entries.append(_entry(found, focus))
         evidence += [sources.whole(file.source), passage_evidence(file.source, found.content)]
-        if params.focus in ("events", "general"):
+        if focus in ("events", "general"):
             evidence += [marker.evidence(file.source) for marker in found.markers[:_MAX_MARKERS]]
-    value: dict[str, Any] = {"focus": params.focus, "files": entries}
-    if params.focus in ("characters", "general"):
+    value: dict[str, Any] = {"focus": focus, "files": entries}
+    if focus in ("characters", "general"):
         value["cross_references"] = _cross_references(list(analysed.values()))
-    if params.focus in ("terminology", "general"):
+    if focus in ("terminology", "general"):
         value["shared_terms"] = _shared_terms(list(analysed.values()))
     if len(analysed) < _FEWEST_FILES:
         value["note"] = "Only one file could be read, so nothing could be compared."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -18,6 +19,7 @@ from demiurge.registry.pack.result import Gathered, GatherError, dry_run_of
 from demiurge.registry.pack.sources import Sources, SourceText, split_lines
 from demiurge.registry.pack.story import story
 from demiurge.registry.pack.text import excerpt_first, letters, prose_lines, quote, sentences, terms, words
+from demiurge.tools.execution.worker import in_thread
 
 __all__ = ["EditLines", "gather"]
 
@@ -62,7 +64,8 @@ async def gather(params: EditLines, sources: Sources) -> Gathered:
     end = min(params.end_line or len(lines), len(lines))
     text = "\n".join(lines[params.start_line - 1 : end])
     below = params.start_line - 1
-    found = [{**row, "line": row["line"] + below} for row in _findings(text)]
+    rows = await in_thread(partial(_findings, text))  # of a long file it takes a second
+    found = [{**row, "line": row["line"] + below} for row in rows]
     shown = found[: params.max_edits]
     excerpt = excerpt_first(text, _MAX_EXCERPT)
     value = {

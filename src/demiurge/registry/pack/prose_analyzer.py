@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import isqrt
 from typing import Any, Final, Literal
 
@@ -12,7 +13,7 @@ from demiurge.registry.pack.lexicon import word_set
 from demiurge.registry.pack.parameters import DRY_RUN, WORKSPACE
 from demiurge.registry.pack.reading import distinct, passage_evidence, plain_text, word_count
 from demiurge.registry.pack.result import Gathered, dry_run_of
-from demiurge.registry.pack.sources import Sources
+from demiurge.registry.pack.sources import Sources, SourceText
 from demiurge.registry.pack.story import story
 from demiurge.registry.pack.text import (
     Passage,
@@ -28,6 +29,7 @@ from demiurge.registry.pack.text import (
     terms,
     words,
 )
+from demiurge.tools.execution.worker import in_thread
 
 __all__ = ["AnalyzeProse", "adverbs", "gather"]
 
@@ -52,6 +54,12 @@ async def gather(params: AnalyzeProse, sources: Sources) -> Gathered:
     if params.dry_run:
         return dry_run_of(params)
     source = await sources.text(params.scene_path)
+    found: Gathered = await in_thread(partial(_measured, source, params.focus, sources))
+    return found
+
+
+def _measured(source: SourceText, focus: str, sources: Sources) -> Gathered:
+    """Returns what was counted. A long scene takes a second, so it runs in a thread and stops no other call."""
     text = plain_text(source)
     found = sentences(text)
     content = excerpt_first(text, _MAX_CONTENT)
@@ -62,7 +70,7 @@ async def gather(params: AnalyzeProse, sources: Sources) -> Gathered:
         "paragraph_count": len(paragraphs(text)),
     }
     quoted: list[Passage] = [content]
-    if params.focus in ("pacing", "rhythm", "all") and found:
+    if focus in ("pacing", "rhythm", "all") and found:
         longest, shortest = max(found, key=_length), min(found, key=_length)
         quoted += [longest, shortest]
         value |= {
@@ -70,9 +78,9 @@ async def gather(params: AnalyzeProse, sources: Sources) -> Gathered:
             "longest_sentence": _described(longest),
             "shortest_sentence": _described(shortest),
         }
-    if params.focus in ("voice", "all"):
+    if focus in ("voice", "all"):
         value |= {"dialogue_ratio": dialogue_ratio(text), "pov_signals": _pronouns(text)}
-    if params.focus in ("rhythm", "all"):
+    if focus in ("rhythm", "all"):
         value |= {"adverb_count": len(adverbs(prose(text))), "repeated_words": _repeated(text)}
     value |= {
         "content": content.text,

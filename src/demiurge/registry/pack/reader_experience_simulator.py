@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from demiurge.registry.evidence import EvidenceItem
 from demiurge.registry.pack.parameters import DRY_RUN, WORKSPACE
 from demiurge.registry.pack.reading import (
+    NamedFile,
     distinct,
     excerpt_fields,
     passage_evidence,
@@ -19,6 +21,7 @@ from demiurge.registry.pack.reading import (
 from demiurge.registry.pack.result import Gathered, dry_run_of
 from demiurge.registry.pack.sources import Sources, SourceText
 from demiurge.registry.pack.text import Passage, dialogue_ratio, ending, entities, names_inside_sentences, opening
+from demiurge.tools.execution.worker import in_thread
 
 __all__ = ["SimulateReader", "gather"]
 
@@ -49,12 +52,18 @@ async def gather(params: SimulateReader, sources: Sources) -> Gathered:
     paths = require_paths(params.scene_paths, 1, _MAX_SCENES)
     if params.dry_run:
         return dry_run_of(params)
+    files = await read_files(paths, sources)
+    found: Gathered = await in_thread(partial(_gathered, files, sources))
+    return found
+
+
+def _gathered(files: list[NamedFile], sources: Sources) -> Gathered:
+    """Returns what was found. Long scenes take seconds, so it runs in a thread of its own and stops no other call."""
     scenes: list[dict[str, Any]] = []
     transitions: list[dict[str, Any]] = []
     evidence: list[EvidenceItem] = []
     last: _Scene | None = None
     skipped: list[str] = []
-    files = await read_files(paths, sources)
     known = frozenset[str]().union(*(names_inside_sentences(plain_text(file.source)) for file in files if file.source))
     for file in files:
         if file.source is None:

@@ -64,6 +64,7 @@ _WORD_LETTER = re.compile(r"[^\W_]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _NAME = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['\u2019]s\Z", re.IGNORECASE)
+_I_WITH_APOSTROPHE: Final = ("I'", "I\u2019")
 _OPENING_QUOTES: Final = "\"'\u201c\u2018\u00ab"
 _DOUBLE_QUOTES: Final = re.compile('["\u201c\u201d]')
 
@@ -343,13 +344,14 @@ def _names_of(sentence: Passage) -> Iterator[_Name]:
     at, opens = 0, True
     for found in _NAME.finditer(sentence.text):
         gap = sentence.text[at : found.start()]
-        begins = at == 0 or gap[-1:] in _OPENING_QUOTES
-        word = _POSSESSIVE.sub("", found[0])
+        word = _POSSESSIVE.sub("", found[0]) if found[0][0].isupper() else found[0]
+        is_capitalised = _is_capitalised(word)
         line += gap.count("\n")
-        if run and (gap.strip() or not _is_capitalised(word) or len(run) == _MAX_NAME_WORDS):
+        if run and (gap.strip() or not is_capitalised or len(run) == _MAX_NAME_WORDS):
             yield _Name(tuple(run), first_line, opens)
             run = []
-        if _is_capitalised(word):
+        if is_capitalised:
+            begins = at == 0 or gap[-1:] in _OPENING_QUOTES
             if not run:
                 first_line, opens = line, begins
             run.append(word)
@@ -362,8 +364,9 @@ def _names_of(sentence: Passage) -> Iterator[_Name]:
 
 
 def _is_capitalised(word: str) -> bool:
-    first = re.split("['\u2019]", word, maxsplit=1)[0]
-    return 1 < len(word) <= _MAX_WORD and word[0].isupper() and first != "I" and not _is_title_or_day(word)
+    if not word[0].isupper() or not 1 < len(word) <= _MAX_WORD:  # most words of prose
+        return False
+    return word[:2] not in _I_WITH_APOSTROPHE and not _is_title_or_day(word)
 
 
 def _is_title_or_day(word: str) -> bool:
