@@ -52,7 +52,7 @@ def test_a_world_with_reviews_verifies_and_replays_to_the_states_that_it_had(
         assert agrees(state, demiurge(name, "state", "get", module, "--key", key)), unit
 
 
-def test_what_was_approved_and_what_was_decided_is_shown_as_it_was(recording: Recording, demiurge: Any) -> None:
+def test_approved_tools_and_decisions_are_shown_as_they_were(recording: Recording, demiurge: Any) -> None:
     facts = recording.facts
     recording.module("desk_tools")
     tools = [tool for tool in facts["catalog"]["tools"] if tool["kind"] == "prompt" and not tool["locked"]]
