@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from playwright.async_api import Page, Route, expect
@@ -351,3 +352,32 @@ async def test_examples_and_the_raw_json_are_there(screen: Screen) -> None:
     await page.get_by_text("Raw JSON").click()
     await expect(page.get_by_text('"proposalType": "new"')).to_be_visible()
     await expect(page.locator(".review > header")).to_contain_text(made["digest"])
+
+
+async def test_a_model_is_asked_for_a_review_which_is_shown_as_its_advice(screen: Screen) -> None:
+    served, provider = screen.served, screen.served.provider
+    made = await propose(served)
+    agent = await open_proposal(screen, made["id"], "agent")
+    await expect(agent.get_by_text("Ask a model")).to_have_count(0)
+    page = await open_proposal(screen, made["id"])
+    section = page.get_by_role("region", name="Review of the Chief of Staff")
+    provider.say(provider.answer(provider.text("I approve.")))
+    await section.get_by_text("Ask a model for a review").click()
+    await section.get_by_role("button", name="Ask the model").click()
+    await expect(section.get_by_role("alert")).to_be_visible()
+    await expect(section).to_contain_text("The last question to a model failed")
+    await expect(section).to_contain_text("bad_answer")
+
+    review = json.dumps({"digest": made["digest"], **REVIEW, "recommend": "modify"})
+    provider.say(provider.answer(provider.text(review), held=True))
+    await section.get_by_text("Ask a model again").click()
+    await section.get_by_label("Model").fill("gpt-5-mini")
+    await section.get_by_role("button", name="Ask the model").click()
+    await expect(section.get_by_role("progressbar")).to_be_visible()
+    await expect(agent.get_by_text("The model gpt-5-mini reads the proposal.")).to_be_visible()
+    provider.let_go.set()
+    for shown in (section, agent.get_by_role("region", name="Review of the Chief of Staff")):
+        await expect(shown.locator(".outcome")).to_have_text("Recommends to have it changed")
+        await expect(shown).to_contain_text("By the model gpt-5-mini, asked by user:user")
+        await expect(shown.get_by_role("progressbar")).to_have_count(0)
+    assert await state_of(served, made["id"]) == "user_decision"

@@ -81,6 +81,24 @@ export interface CaseVerdict {
   at_ms: number;
 }
 
+/** A request to a model about a proposal, such as for a review. */
+export interface ModelRun {
+  digest: string;
+  provider: string;
+  model: string;
+  by: string;
+  status: "running" | "done" | "failed";
+  /** Of a run that failed. */
+  code: string | null;
+  message: string | null;
+  requests: number;
+  tokens: number;
+  /** Null if nobody knows what an answer cost. */
+  cost_micros: number | null;
+  at_ms: number;
+  ended_at_ms: number | null;
+}
+
 export interface ToolProposal {
   id: string;
   state: ProposalState;
@@ -108,6 +126,8 @@ export interface ToolProposal {
   review_issue: string;
   decision_issue: string;
   version: number | null;
+  /** The last run of each kind (`review`). */
+  model_runs: Record<string, ModelRun>;
 }
 
 export interface DiffSide {
@@ -179,6 +199,9 @@ export const reviewPost = (id: string, digest: string, answers: ChiefAnswers) =>
   post<ToolProposal>(proposals(id, "/review"), { digest, ...answers });
 export const skipReviewPost = (id: string, digest: string, reason: string) =>
   post<ToolProposal>(proposals(id, "/skip-review"), { digest, reason });
+/** Asks a model for a review, and answers once it has given one. `model`: the one of the world by default. */
+export const askModelPost = (id: string, digest: string, model?: string) =>
+  post<ToolProposal>(proposals(id, "/ask-model"), { digest, model });
 export const verdictPost = (id: string, digest: string, given: { case: string; passed: boolean; note: string }) =>
   post<ToolProposal>(proposals(id, "/verdicts"), { digest, ...given });
 export const checksPost = (id: string) => post<ToolProposal>(proposals(id, "/checks"), {});

@@ -5,6 +5,7 @@ import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
 import { type ChiefAnswers, type Review, reviewPost, skipReviewPost, type ToolProposal } from "../../sdk/review";
 import { useSession } from "../../session";
+import { AskModel } from "./ask-model";
 import { isChief, isUser } from "./review-words";
 import { useSend } from "./use-send";
 
@@ -42,6 +43,7 @@ export function ChiefReview({ proposal, isCurrent, reload }: ChiefReviewProps) {
           <ReviewForm key={proposal.digest} proposal={proposal} isCurrent={isCurrent} reload={reload} />
         </details>
       )}
+      <AskModel proposal={proposal} isCurrent={isCurrent} reload={reload} />
       {maySkip && (
         <details>
           <summary>Go on without the review</summary>

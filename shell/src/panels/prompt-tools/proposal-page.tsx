@@ -13,7 +13,7 @@ import { ChiefReview } from "./chief-review";
 import { Decision } from "./decision";
 import { Facts } from "./proposal-facts";
 import { Examples, ProposedTool, Rationale } from "./proposed-tool";
-import { isOfRegistry, isOpen, KINDS, PROPOSALS, proposalUnit, STATES, TONES } from "./review-words";
+import { isOfRegistry, isOpen, KINDS, modelRunUnit, PROPOSALS, proposalUnit, STATES, TONES } from "./review-words";
 import { ToolDifferences } from "./tool-differences";
 import { TestCases } from "./verdicts";
 
@@ -21,7 +21,7 @@ export function ProposalPage({ id }: { id: string }) {
   const live = useLive(
     `proposal ${id}`,
     () => proposalGet(id),
-    (record) => record.unit === proposalUnit(id) || isOfRegistry(record),
+    (record) => record.unit === proposalUnit(id) || record.unit === modelRunUnit(id) || isOfRegistry(record),
   );
   return (
     <>

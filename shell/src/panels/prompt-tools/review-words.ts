@@ -83,6 +83,7 @@ const REGISTRY_UNITS = "sys/ToolRegistry@1";
 const ISSUE_UNITS = "sys/Issue@1/";
 
 export const proposalUnit = (id: string) => `${PROPOSAL_UNITS}${id}`;
+export const modelRunUnit = (id: string) => `sys/ModelRun@1/${id}`;
 export const issueUnit = (id: string) => `${ISSUE_UNITS}${id}`;
 /** Whether a record changes a list of proposals: their states, or which of them are stale. */
 export const isOfProposals = ({ unit }: { unit: string }) => unit.startsWith(PROPOSAL_UNITS) || unit.startsWith(REGISTRY_UNITS);
