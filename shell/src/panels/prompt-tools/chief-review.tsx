@@ -67,7 +67,7 @@ function GivenReview({ review }: { review: Review }) {
   }
   return (
     <>
-      <p className={`outcome ${review.recommend === "approve" ? "approve" : "reject"}`} role="status">
+      <p className={`outcome ${review.recommend === "modify" ? "effect" : review.recommend}`} role="status">
         Recommends to {RECOMMENDED[review.recommend] ?? review.recommend}
       </p>
       <p className="faint">

@@ -14,7 +14,7 @@ export function Facts({ proposal }: { proposal: ToolProposal }) {
       <dt>Proposed by</dt>
       <dd className="wrap">
         <bdi>{proposal.submitted_by}</bdi>, <Moment ns={proposal.submitted_at_ms * 1e6} />
-        {proposal.updated_at_ms !== proposal.submitted_at_ms && (
+        {proposal.updated_at_ms - proposal.submitted_at_ms > 60_000 && (
           <>
             ; last change <Moment ns={proposal.updated_at_ms * 1e6} />
           </>
