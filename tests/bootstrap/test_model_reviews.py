@@ -196,7 +196,7 @@ async def test_nobody_forges_the_answer_of_a_model(world: World, server: Provide
     made = await proposed(world)
     forged = {"proposal_id": made.id, "digest": made.digest, "recommend": "approve", **ANSWERS, "notes": ""}
     await world.submit("sys/ToolProposalAssess@1", {**forged, "provider": "openai-chat", "model": "m", "by": "user"})
-    answer = {"proposal_id": made.id, "number": 1, "answer_ref": None, "code": None, "message": None}
+    answer = {"proposal_id": made.id, "number": 1, "case": "", "answer_ref": None, "code": None, "message": None}
     await world.submit("sys/ModelRunAnswered@1", {**answer, "tokens": 0, "cost_micros": 0})
     await world.settle()
     found = await world.prompt_tools.proposal(made.id)
@@ -205,7 +205,7 @@ async def test_nobody_forges_the_answer_of_a_model(world: World, server: Provide
 
 async def test_a_request_that_no_run_made_asks_no_model(world: World, server: Provider) -> None:
     model, made = asking(server), await proposed(world)
-    request = {"proposal_id": made.id, "number": 1, "kind": "review", "digest": made.digest}
+    request = {"proposal_id": made.id, "number": 1, "kind": "review", "case": "", "digest": made.digest}
     request |= {"provider": "openai-chat", "model": "m", "temperature": "0", "max_tokens": 10}
     for key in (None, made.id):
         try:

@@ -169,3 +169,25 @@ def test_a_model_reviews_and_the_user_decides(demiurge: Run, provider: Provider,
     assert demiurge("tools", "review", made["id"], "--by-model", "--skip", "--reason", "x").status == 2
     approved = demiurge("tools", "approve", made["id"], "--digest", made["digest"])
     assert approved.status == 0, approved.err
+
+
+def test_the_test_cases_are_tried_on_a_model(demiurge: Run, provider: Provider, file: str) -> None:
+    made = demiurge("tools", "propose", file, "--json").document
+    provider.say(
+        Provider.answer(Provider.text('Slow: "She waited."')), Provider.answer(Provider.text("It is slow.\x1b[2J"))
+    )
+    done = demiurge("tools", "test", made["id"], "--on-model")
+    assert done.status == 0, done.err
+    assert "On a model: 1 of 2 test cases" in done.out
+    assert "done, 30 tokens, cost" in done.out
+    assert "  ok  test case quotes\n" in done.out
+    assert "  failed  test case no_quotes (must_match: the reply does not match" in done.out
+    assert "\x1b" not in done.out
+    assert "On a model: 1 of 2 test cases" in demiurge("tools", "review", made["id"]).out
+    assert demiurge("tools", "test", made["id"], "--model", "m").status == 2
+    verdict = ("--case", "c", "--pass", "--note", "n")
+    assert demiurge("tools", "test", made["id"], "--on-model", *verdict).status == 2
+    provider.say(Provider.raw(b'{"error": {"message": "no such model"}}', 404, "application/json"))
+    failed = demiurge("tools", "test", made["id"], "--on-model", "--json")
+    assert failed.status == 1
+    assert "0 of 2 test cases" in demiurge("tools", "review", made["id"]).out

@@ -234,3 +234,16 @@ async def test_a_model_reviews_when_the_user_or_the_chief_asks(served: Served) -
     )
     assert await told(user, f"{path}/ask-model", **about, provider="nobody") == (400, "unknown_provider")
     assert await told(user, f"{path}/ask-model", **about, temperature=2) == (422, "validation")
+
+
+async def test_the_test_cases_are_tried_on_a_model(served: Served) -> None:
+    user, chief, agent = [await served.client(role) for role in ("user", "chief", "agent")]
+    made = await proposed(agent)
+    path, about = f"/api/proposals/{made['id']}", {"digest": made["digest"]}
+    assert await told(agent, f"{path}/advisory-run", **about) == (403, "role_missing")
+    said = served.provider.text('Slow: "She waited."'), served.provider.text("It is slow.")
+    served.provider.say(*(served.provider.answer(text) for text in said))
+    assert await told(chief, f"{path}/advisory-run", **about, model="gpt-5-mini") == (200, "chief_review")
+    run = (await user.get(path)).json()["model_runs"]["cases"]
+    assert [(result["case"], result["right"]) for result in run["results"]] == [("quotes", True), ("no_quotes", False)]
+    assert (run["status"], run["model"], run["by"], run["tokens"]) == ("done", "gpt-5-mini", "user:chief", 30)

@@ -132,6 +132,7 @@ ROWS = {
     "POST /api/proposals/{proposal_id}/reject": Row(USER, body={**READ, **WHY}),
     "POST /api/proposals/{proposal_id}/withdraw": Row(USER, 409, body=READ),
     "POST /api/proposals/{proposal_id}/ask-model": Row(JUDGES, 409, body=READ),
+    "POST /api/proposals/{proposal_id}/advisory-run": Row(JUDGES, 409, body=READ),
     "GET /api/state/{module}/cells": Row(ALL),
     "GET /api/state/{module}": Row(ALL, query="?key=c1"),
     "GET /api/tools": Row(ALL),

@@ -12,7 +12,7 @@ __all__ = ["require_done"]
 _ERRORS: Final[Mapping[str, type[DemiurgeError]]] = {
     **dict.fromkeys(("bad_answer", "answer_too_long"), InvalidValue),
     **dict.fromkeys(("other_digest", "wrong_state", "reviewed", "no_run", "budget_exceeded"), Conflict),
-    "no_proposal": NotFound,
+    **dict.fromkeys(("no_proposal", "no_case"), NotFound),
 }
 """The class of the error for a code; any other is the code of a provider's error."""
 

@@ -19,7 +19,7 @@ from demiurge.registry.prompt_tool import FIELDS, PromptTool
 from demiurge.registry.proposal import read_proposal
 from demiurge.registry.tool_diff import FieldDiff, tool_diff
 from demiurge.values.clock import SystemEntropy
-from demiurge.world.review.model_run_unit import MODEL_RUN_ASK, REVIEW
+from demiurge.world.review.model_run_unit import CASES, MODEL_RUN_ASK, REVIEW
 from demiurge.world.review.proposal_unit import (
     PROPOSAL_CHECK,
     PROPOSAL_DECIDE,
@@ -128,21 +128,31 @@ class PromptToolRegistry:
         Raises Conflict if nothing came of the run (`budget_exceeded`, `busy`, `reviewed`: a person has reviewed the
         revision), Unavailable with the code of the provider's error, InvalidValue if the answer is no review
         (`bad_answer`, `answer_too_long`), UsageError (`older_definitions`)."""
-        view = await self._model_run(REVIEW, proposal_id, digest, provider, model)
+        view = await self._model_run({"kind": REVIEW, "cases": []}, proposal_id, digest, provider, model)
         if view.review is None or (view.review["kind"], view.review["digest"]) != ("model", digest):
             changed = "The proposal was changed or decided on while the model read it, so its review was not taken."
             raise Conflict(changed, code="wrong_state" if view.digest == digest else "other_digest")
         return view
 
+    async def try_cases(
+        self, proposal_id: str, digest: str, provider: str | None = None, model: str | None = None
+    ) -> ToolProposalView:
+        """Tries the automatic test cases of a proposal on a model, one after the other, and waits for the last. What
+        came of them is in `model_runs["cases"]`, while they run too; it is advice, and no approval needs it. Takes the
+        role `user` or `chief`. Raises as `ask_model`, and InvalidValue (`no_case`: there is none to try)."""
+        body = (await self.proposal(proposal_id)).body or {}
+        cases = [case["id"] for case in body.get("testCases", ()) if case.get("reply") is not None]
+        return await self._model_run({"kind": CASES, "cases": cases}, proposal_id, digest, provider, model)
+
     async def _model_run(
-        self, kind: str, proposal_id: str, digest: str, provider: str | None, model: str | None
+        self, run: Mapping[str, Any], proposal_id: str, digest: str, provider: str | None, model: str | None
     ) -> ToolProposalView:
         row = provider_row(provider or self.choice.provider)
         usual = self.choice.model if row.name == self.choice.provider else row.default_model
-        value = {"kind": kind, "digest": digest, "provider": row.name, "model": model or usual}
         await self.proposal(proposal_id)
+        value = {**run, "digest": digest, "provider": row.name, "model": model or usual}
         view = await self._sent(MODEL_RUN_ASK, proposal_id, value)
-        require_done(view.model_runs[kind])
+        require_done(view.model_runs[run["kind"]])
         return view
 
     async def record_verdict(

@@ -17,7 +17,17 @@ from demiurge.registry.prompt_tool import FIELDS
 from demiurge.registry.tool_diff import FieldDiff, render_text
 from demiurge.values.money import dollars_text
 
-__all__ = ["block", "check_lines", "diff_text", "one_line", "proposal_lines", "review_lines", "when"]
+__all__ = [
+    "block",
+    "check_lines",
+    "diff_text",
+    "one_line",
+    "proposal_lines",
+    "result_line",
+    "review_lines",
+    "tried_lines",
+    "when",
+]
 
 _QUESTIONS: Final = {
     "sensible": "Is it sensible?",
@@ -59,7 +69,7 @@ def proposal_lines(view: ToolProposalView, diffs: Sequence[FieldDiff]) -> list[s
     if view.is_stale:
         lines.append("It is stale: the live tool is not the one that it was written for. Propose a revision.")
     lines += [*_body_lines(view.body or {}), *(_diff_lines(diffs) if view.kind != "new" else ())]
-    lines += ["", *check_lines(view), *review_lines(view), *_verdict_lines(view.verdicts)]
+    lines += ["", *check_lines(view), *review_lines(view), *tried_lines(view), *_verdict_lines(view.verdicts)]
     if view.decision is not None:
         decided = view.decision
         lines.append(f"Decision: {decided['verdict']} by {one_line(decided['by'])}, {when(decided['at_ms'])}")
@@ -119,17 +129,37 @@ def _diff_lines(diffs: Sequence[FieldDiff]) -> list[str]:
 
 def review_lines(view: ToolProposalView) -> list[str]:
     """Returns the review of a proposal, and what became of the last model that was asked for one."""
-    return [*_review_lines(view.review), *_model_run_lines(view.model_runs.get("review"), view.digest)]
+    run = view.model_runs.get("review")
+    asked = [] if run is None else [f"Model: {_asked(run, view.digest)}", *_failure_lines(run)]
+    return [*_review_lines(view.review), *asked]
 
 
-def _model_run_lines(run: Mapping[str, Any] | None, digest: str) -> Iterator[str]:
+def tried_lines(view: ToolProposalView) -> list[str]:
+    """Returns what became of the test cases on a real model, no lines if they were never tried."""
+    run = view.model_runs.get("cases")
     if run is None:
-        return
-    asked = f"{one_line(run['model'])} ({one_line(run['provider'])}), asked by {one_line(run['by'])}"
+        return []
+    good = sum(result["right"] for result in run["results"])
+    lines = [f"On a model: {good} of {len(run['cases'])} test cases, {_asked(run, view.digest)}"]
+    for result in run["results"]:
+        lines += [f"  {result_line(result)}", *block(result["reply"])]
+    return [*lines, *_failure_lines(run)]
+
+
+def result_line(result: Mapping[str, Any]) -> str:
+    """Returns whether a model's reply met the expectations of a test case, and which it did not."""
+    broken = f" ({one_line('; '.join(result['broken']))})" if result["broken"] else ""
+    return f"{'ok' if result['right'] else 'failed'}  test case {result['case']}{broken}"
+
+
+def _asked(run: Mapping[str, Any], digest: str) -> str:
     about = "" if run["digest"] == digest else ", about an earlier revision"
-    yield f"Model: {asked}, {when(run['at_ms'])}{about}: {run['status']}, {run['tokens']} tokens, {_cost(run)}"
-    if run["message"] is not None:
-        yield f"  {one_line(run['message'])} ({run['code']})"
+    model = f"{one_line(run['model'])} ({one_line(run['provider'])}), asked by {one_line(run['by'])}"
+    return f"{model}, {when(run['at_ms'])}{about}: {run['status']}, {run['tokens']} tokens, {_cost(run)}"
+
+
+def _failure_lines(run: Mapping[str, Any]) -> list[str]:
+    return [f"  {one_line(run['message'])} ({run['code']})"] if run["message"] is not None else []
 
 
 def _cost(run: Mapping[str, Any]) -> str:

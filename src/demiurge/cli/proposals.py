@@ -16,7 +16,8 @@ from demiurge.cli import output
 from demiurge.cli.argument import parse_json, read_bytes, utf8_text
 from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError
-from demiurge.cli.proposal_lines import check_lines, one_line, proposal_lines, review_lines, when
+from demiurge.cli.model_runs import try_cases
+from demiurge.cli.proposal_lines import check_lines, one_line, proposal_lines, review_lines, tried_lines, when
 from demiurge.cli.settings import settings
 from demiurge.cli.world import Opened, opened
 from demiurge.errors import InvalidValue
@@ -155,15 +156,33 @@ def review(
 @click.option("--case", metavar="C", callback=utf8_text, help="Record a verdict on this manual test case instead.")
 @click.option("--pass/--fail", "passed", default=None, help="The verdict on --case.")
 @_text("note", "What you looked at, and what you saw.")
+@click.option("--on-model", is_flag=True, help="Try the automatic test cases on a model instead.")
+@_text("provider", "With --on-model: the provider (default: the world's).")
+@_text("model", "With --on-model: the model (default: the world's).")
 @_digest
-def test(proposal_id: str, case: str | None, passed: bool | None, note: str | None, digest: str | None) -> None:
+def test(
+    proposal_id: str,
+    case: str | None,
+    passed: bool | None,
+    note: str | None,
+    on_model: bool,
+    provider: str | None,
+    model: str | None,
+    digest: str | None,
+) -> None:
     """Run the checks of a proposal again and print their report. Exits with 1 if they did not pass.
 
     With --case, --pass or --fail, and --note, it records your verdict on a manual test case of the revision with this
     --digest: without it the proposal is shown and you are asked, which takes a terminal.
+
+    With --on-model the automatic cases are tried on a model, which may cost money; what comes of them is advice.
     """
     if len({case is None, passed is None, note is None}) > 1:
         raise click.UsageError("A verdict takes --case, --pass or --fail, and --note.")
+    if on_model and case is not None:
+        raise click.UsageError("A verdict is a person's: --on-model goes without --case.")
+    if not on_model and (provider or model):
+        raise click.UsageError("--provider and --model go with --on-model.")
     with opened() as opening:
         world, portal = opening
         tools = world.prompt_tools
@@ -172,6 +191,10 @@ def test(proposal_id: str, case: str | None, passed: bool | None, note: str | No
             read = digest or agreed_digest(opening, proposal_id, f"say that {case} {said}")
             view = portal.run(tools.record_verdict(proposal_id, read, case, bool(passed), str(note)))
             output.result(asdict(view), f"The test case {case} of {view.id} {said}, you said. It is recorded.")
+            return
+        if on_model:
+            view = portal.run(try_cases(tools, proposal_id, digest, provider, model))
+            output.result(asdict(view), *tried_lines(view))
             return
         view = portal.run(tools.run_checks(proposal_id))
     is_passed = view.checks is not None and view.checks["digest"] == view.digest and view.checks["passed"]

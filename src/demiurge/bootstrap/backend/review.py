@@ -258,7 +258,13 @@ def _proposal_view(
 def _model_run(run: Mapping[str, Any]) -> dict[str, Any]:
     found = _dated(run) or {}
     ended = found.pop("ended_at")
-    return {**found, "ended_at_ms": ended // _MS if ended is not None else None}
+    results = [dict(result) for result in found.pop("results")]
+    return {
+        **found,
+        "results": results,
+        "cases": list(found["cases"]),
+        "ended_at_ms": ended // _MS if ended is not None else None,
+    }
 
 
 def issues(host: Host, store: Store) -> list[IssueView]:

@@ -164,6 +164,13 @@ async def ask_model(world: CurrentWorld, proposal_id: ProposalId, given: AskedMo
     return await world.prompt_tools.ask_model(proposal_id, given.digest, given.provider, given.model)
 
 
+@router.post("/{proposal_id}/advisory-run", responses=_WRITE)
+async def try_cases(world: CurrentWorld, proposal_id: ProposalId, given: AskedModel) -> ToolProposalView:
+    """Tries the automatic test cases on a model, and answers once all have run; `model_runs.cases` of the proposal
+    shows how far it is. No approval needs it. Takes the role `user` or `chief`. Fails as `ask-model`."""
+    return await world.prompt_tools.try_cases(proposal_id, given.digest, given.provider, given.model)
+
+
 @router.post("/{proposal_id}/verdicts", responses=_WRITE)
 async def record_verdict(world: CurrentWorld, proposal_id: ProposalId, given: GivenVerdict) -> ToolProposalView:
     """Records a verdict on a manual test case. Takes the role `user` or `chief`."""

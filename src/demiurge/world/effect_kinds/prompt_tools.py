@@ -50,17 +50,22 @@ PROMPT_TOOLS: Final = EffectFamily(
         ),
         EffectKind(
             name="registry.prompt",
-            params=record(proposal=TEXT, number=NAT, kind=TEXT, digest=TEXT),
+            params=record(proposal=TEXT, number=NAT, kind=TEXT, case=TEXT, digest=TEXT),
             receipt=record(message_refs=list_of(HASH), readings=list_of(_READING)),
             origins="plan",
-            notes={"message_refs": "what the model is told; the proposal is data in it"},
+            notes={"case": "empty for a review", "message_refs": "what the model is told"},
         ),
         EffectKind(
             name="registry.answer",
-            params=record(proposal=TEXT, number=NAT, kind=TEXT, digest=TEXT, output_ref=HASH, usage_ref=option(HASH)),
+            params=record(
+                proposal=TEXT, number=NAT, kind=TEXT, case=TEXT, digest=TEXT, output_ref=HASH, usage_ref=option(HASH)
+            ),
             receipt=record(answer_ref=option(HASH), code=option(TEXT), message=option(TEXT), cost_micros=option(NAT)),
             origins="plan",
-            notes={"answer_ref": "the review that the model's answer is", "code": "why the answer is none"},
+            notes={
+                "answer_ref": "the review that the model's answer is, or what is wrong with the reply of a case",
+                "code": "why the answer is none",
+            },
         ),
     ),
     grant=record(ops=option(set_of(TEXT))),

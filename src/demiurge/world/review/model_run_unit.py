@@ -1,9 +1,10 @@
 """The module `sys/ModelRun@1`: the model runs on proposals, one unit for each proposal.
 
-A run of the kind `review` asks a model to review the proposal in the place of the Chief of Staff. Its plan makes the
-prompt, asks the model and reads the answer, in three effects that are recorded like all others; here is only what
-begins a run, what it may use, and what comes of it. A review goes to the unit of the proposal, which takes it as
-advice. An answer that is no review fails the run.
+A run of the kind `review` asks a model to review the proposal in the place of the Chief of Staff; one of the kind
+`cases` tries its automatic test cases on a model, one request after the other. The plan of a request makes the prompt,
+asks the model and reads the answer, in three effects that are recorded like all others; here is only what begins a
+run, what it may use, and what comes of it. A review goes to the unit of the proposal, which takes it as advice; an
+answer that is no review fails the run. What the cases gave stays here, and no approval needs it.
 
 A user or the Chief of Staff begins a run, never an agent. All runs on a proposal share one budget: the setting
 `model_runs` of the manifest, `{max_requests, max_tokens, max_cost_micros}`. It is checked before each request.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from demiurge.values import canonical_json
@@ -21,12 +22,14 @@ from demiurge.world.reducer import Emit, Reducer, ReducerContext, Step
 from demiurge.world.review.proposal_unit import PROPOSAL_ASSESS
 
 __all__ = [
+    "CASES",
     "MAX_ANSWER_TOKENS",
     "MODEL_RUN",
     "MODEL_RUN_ASK",
     "MODEL_RUN_REFUSED",
     "MODEL_RUN_REQUEST",
     "REVIEW",
+    "going_on",
     "model_run_reducer",
 ]
 
@@ -37,7 +40,8 @@ MODEL_RUN_REQUEST: Final = "sys/ModelRunRequest@1"
 MODEL_RUN_REFUSED: Final = "sys/ModelRunRefused@1"
 
 REVIEW: Final = "review"
-KINDS: Final = (REVIEW,)
+CASES: Final = "cases"
+KINDS: Final = (REVIEW, CASES)
 
 MAX_ANSWER_TOKENS: Final = 2048
 """The most tokens of one answer."""
@@ -45,6 +49,7 @@ MAX_ANSWER_TOKENS: Final = 2048
 _LIMITS: Final = {"max_requests": 60, "max_tokens": 300_000}
 """The budget of the runs on one proposal, unless the manifest's setting `model_runs` says otherwise."""
 _MAX_NAME: Final = 256
+_MAX_CASES: Final = 10
 
 State = Mapping[str, Any]
 
@@ -59,7 +64,7 @@ def reduce(state: State | None, event: Mapping[str, Any], context: ReducerContex
     run = state["runs"][state["going"]]
     if tag in ("PlanFailed", "StepFailed"):
         return _ended(state, run, context, value["code"], value["message"])
-    if value["number"] != run["number"]:
+    if (value["number"], value["case"]) != (run["number"], _open_case(run)):
         return Step()
     return _answered(state, run, value, context) if tag == "Answered" else _failed(state, run, value, context)
 
@@ -69,6 +74,8 @@ def _asked(state: State | None, value: Mapping[str, Any], context: ReducerContex
         return _refused(context, "role_missing", "Only a user or the Chief of Staff asks a model about a proposal.")
     if value["kind"] not in KINDS:
         return _refused(context, "unknown_kind", f"A model run is one of {', '.join(KINDS)}.")
+    if (len(value["cases"]) > 0) != (value["kind"] == CASES) or len(value["cases"]) > _MAX_CASES:
+        return _refused(context, "no_case", f"A run of cases names 1 to {_MAX_CASES} of them; a review names none.")
     if not all(0 < len(value[name]) <= _MAX_NAME for name in ("provider", "model")):
         return _refused(context, "bad_model", "Name a provider and a model.")
     if state is not None and state["going"] is not None:
@@ -79,7 +86,7 @@ def _asked(state: State | None, value: Mapping[str, Any], context: ReducerContex
         return _refused(context, "budget_exceeded", short)
     run = {
         "number": state["last"] + 1 if state is not None else 1,
-        **{name: value[name] for name in ("digest", "provider", "model")},
+        **{name: value[name] for name in ("digest", "provider", "model", "cases")},
         "by": context.stamp.actor,
         "at": context.stamp.time_ns,
         "ended_at": None,
@@ -89,6 +96,7 @@ def _asked(state: State | None, value: Mapping[str, Any], context: ReducerContex
         "requests": 0,
         "tokens": 0,
         "cost_micros": 0,
+        "results": [],
     }
     runs = {**(state["runs"] if state is not None else {}), value["kind"]: run}
     return Step(
@@ -102,24 +110,49 @@ def _request(run: Mapping[str, Any], kind: str, context: ReducerContext) -> Emit
         "proposal_id": context.key,
         **{name: run[name] for name in ("number", "digest", "provider", "model")},
         "kind": kind,
+        "case": _open_case(run),
         "temperature": context.settings.get("temperature", "0"),
         "max_tokens": MAX_ANSWER_TOKENS,
     }
     return Emit(MODEL_RUN_REQUEST, request)
 
 
+def going_on(state: State) -> dict[str, Any] | None:
+    """Returns the request that is open: its kind, number, case and digest; None if there is none."""
+    if state["going"] is None:
+        return None
+    run = state["runs"][state["going"]]
+    return {"kind": state["going"], "number": run["number"], "case": _open_case(run), "digest": run["digest"]}
+
+
+def _open_case(run: Mapping[str, Any]) -> str:
+    """Returns the test case whose request is open; "" for the request of a review."""
+    return str(run["cases"][len(run["results"])]) if run["cases"] else ""
+
+
 def _answered(state: State, run: Mapping[str, Any], value: Mapping[str, Any], context: ReducerContext) -> Step:
-    """Takes an answer that a model gave, which is a review or is none."""
+    """Takes an answer of a model. The review of a proposal goes to the unit of the proposal; after a case comes the
+    next one."""
     used, run = _counted(state, run, value["tokens"], value["cost_micros"])
+    state = {**state, "used": used}
     if value["answer_ref"] is None:
-        return _ended({**state, "used": used}, run, context, value["code"], value["message"])
-    review = canonical_json.parse_object(context.blob(value["answer_ref"]))
-    assessed = {
-        "proposal_id": context.key,
-        **{name: run[name] for name in ("digest", "by", "provider", "model")},
-        **review,
-    }
-    return _ended({**state, "used": used}, run, context, None, None, [Emit(PROPOSAL_ASSESS, assessed)])
+        return _ended(state, run, context, value["code"], value["message"])
+    answer = canonical_json.parse_object(context.blob(value["answer_ref"]))
+    if state["going"] == REVIEW:
+        about = {name: run[name] for name in ("digest", "by", "provider", "model")}
+        return _ended(
+            state, run, context, events=[Emit(PROPOSAL_ASSESS, {"proposal_id": context.key, **about, **answer})]
+        )
+    run = {**run, "results": [*run["results"], answer]}
+    if len(run["results"]) == len(run["cases"]):
+        return _ended(state, run, context)
+    short = _shortfall(used, context)
+    if short is not None:
+        return _ended(state, run, context, "budget_exceeded", short)
+    return Step(
+        set={"runs": {**state["runs"], CASES: run}, "used": used},
+        events=[_request(run, CASES, context)],
+    )
 
 
 def _failed(state: State, run: Mapping[str, Any], value: Mapping[str, Any], context: ReducerContext) -> Step:
@@ -134,15 +167,15 @@ def _ended(
     state: State,
     run: Mapping[str, Any],
     context: ReducerContext,
-    code: str | None,
-    message: str | None,
-    events: list[Emit] | None = None,
+    code: str | None = None,
+    message: str | None = None,
+    events: Sequence[Emit] = (),
 ) -> Step:
     over = {"status": "done" if code is None else "failed", "ended_at": context.stamp.time_ns}
     run = {**run, **over, "code": code, "message": message}
     return Step(
         set={"going": None, "runs": {**state["runs"], state["going"]: run}, "used": state["used"]},
-        events=events or [],
+        events=events,
     )
 
 
