@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
 import click
 
 from demiurge.bootstrap.backend.review_views import ToolProposalView
+from demiurge.bootstrap.prompt_tools import PromptToolRegistry
 from demiurge.cli import output
 from demiurge.cli.argument import parse_json, read_bytes, utf8_text
 from demiurge.cli.command import Command
@@ -40,6 +41,7 @@ def _text(name: str, about: str, *, required: bool = False) -> Callable[..., Any
     return click.option(f"--{name}", metavar="T", callback=utf8_text, required=required, help=about)
 
 
+_ASKS: Final = "Without --digest the proposal is shown and you are asked, which takes a terminal."
 _proposal_id = click.argument("proposal_id", metavar="PID", callback=utf8_text)
 _digest = click.option("--digest", metavar="D", callback=utf8_text, help="The digest of the revision that you read.")
 
@@ -207,69 +209,32 @@ def test(
     raise OutcomeError("checks_failed", f"The checks of {view.id} did not pass.", shown)
 
 
-@click.command(name="approve", cls=Command)
-@_proposal_id
-@_digest
-@_text("reason", "Why; it is recorded.")
-def approve(proposal_id: str, digest: str | None, reason: str | None) -> None:
-    """Approve a proposal: the tool is then live. Takes the role user.
+Decide = Callable[[PromptToolRegistry, str, str, str], Coroutine[Any, Any, ToolProposalView]]
 
-    Without --digest the proposal is shown and you are asked, which takes a terminal.
-    """
-    with opened() as opening:
-        read, why = _agreed(opening, proposal_id, "approve", digest, reason or "")
-        view = opening.portal.run(opening.world.prompt_tools.approve(proposal_id, read, why))
+
+def _decision(
+    name: str, about: str, why: str, decide: Decide, said: Callable[[ToolProposalView], str], *, takes_reason: bool
+) -> click.Command:
+    """Returns a command that decides on a proposal. `takes_reason`: it needs one; `said`: what is told afterwards."""
+
+    @click.command(name=name, cls=Command, help=f"{about}\n\n{_ASKS}")
+    @_proposal_id
+    @_digest
+    @_text("reason", why)
+    def command(proposal_id: str, digest: str | None, reason: str | None) -> None:
+        with opened() as opening:
+            given = reason if takes_reason else reason or ""
+            read, because = _agreed(opening, proposal_id, name, digest, given)
+            view = opening.portal.run(decide(opening.world.prompt_tools, proposal_id, read, because))
+        output.result(asdict(view), said(view))
+
+    return command
+
+
+def _approved(view: ToolProposalView) -> str:
     require_taken_over(view)
     live = "is deleted" if view.kind == "delete" else "is live"
-    output.result(asdict(view), f"{view.id} is approved: {view.tool} {live} in the layer {view.target}.")
-
-
-@click.command(name="needs-changes", cls=Command)
-@_proposal_id
-@_digest
-@_text("reason", "What has to change; the author is told.")
-def needs_changes(proposal_id: str, digest: str | None, reason: str | None) -> None:
-    """Return a proposal to its author, who may propose a revision. Takes the role user or chief.
-
-    Without --digest the proposal is shown and you are asked, which takes a terminal.
-    """
-    with opened() as opening:
-        read, why = _agreed(opening, proposal_id, "needs-changes", digest, reason)
-        view = opening.portal.run(opening.world.prompt_tools.needs_changes(proposal_id, read, why))
-    output.result(asdict(view), f"{view.id} is returned to its author.")
-
-
-@click.command(name="reject", cls=Command)
-@_proposal_id
-@_digest
-@_text("reason", "Why; it is recorded.")
-def reject(proposal_id: str, digest: str | None, reason: str | None) -> None:
-    """Reject a proposal for good. Takes the role user.
-
-    Without --digest the proposal is shown and you are asked, which takes a terminal.
-    """
-    with opened() as opening:
-        read, why = _agreed(opening, proposal_id, "reject", digest, reason)
-        view = opening.portal.run(opening.world.prompt_tools.reject(proposal_id, read, why))
-    output.result(asdict(view), f"{view.id} is rejected.")
-
-
-@click.command(name="withdraw", cls=Command)
-@_proposal_id
-@_digest
-@_text("reason", "Why; it is recorded.")
-def withdraw(proposal_id: str, digest: str | None, reason: str | None) -> None:
-    """Take a proposal back: its author or a user.
-
-    Without --digest the proposal is shown and you are asked, which takes a terminal.
-    """
-    with opened() as opening:
-        read, why = _agreed(opening, proposal_id, "withdraw", digest, reason or "")
-        view = opening.portal.run(opening.world.prompt_tools.withdraw(proposal_id, read, why))
-    output.result(asdict(view), f"{view.id} is withdrawn.")
-
-
-PROPOSAL_COMMANDS: Final = (propose, proposals, review, test, approve, needs_changes, reject, withdraw)
+    return f"{view.id} is approved: {view.tool} {live} in the layer {view.target}."
 
 
 def _agreed(opening: Opened, proposal_id: str, verb: str, digest: str | None, reason: str | None) -> tuple[str, str]:
@@ -328,3 +293,41 @@ def _ids_in(entry: Any) -> Iterator[str]:
         elif name in _ID_FIELDS:
             for nested in value if isinstance(value, list) else [value]:
                 yield from _ids_in(nested)
+
+
+DECISIONS: Final = (
+    _decision(
+        "approve",
+        "Approve a proposal: the tool is then live. Takes the role user.",
+        "Why; it is recorded.",
+        PromptToolRegistry.approve,
+        _approved,
+        takes_reason=False,
+    ),
+    _decision(
+        "needs-changes",
+        "Return a proposal to its author, who may propose a revision. Takes the role user or chief.",
+        "What has to change; the author is told.",
+        PromptToolRegistry.needs_changes,
+        lambda view: f"{view.id} is returned to its author.",
+        takes_reason=True,
+    ),
+    _decision(
+        "reject",
+        "Reject a proposal for good. Takes the role user.",
+        "Why; it is recorded.",
+        PromptToolRegistry.reject,
+        lambda view: f"{view.id} is rejected.",
+        takes_reason=True,
+    ),
+    _decision(
+        "withdraw",
+        "Take a proposal back: its author or a user.",
+        "Why; it is recorded.",
+        PromptToolRegistry.withdraw,
+        lambda view: f"{view.id} is withdrawn.",
+        takes_reason=False,
+    ),
+)
+
+PROPOSAL_COMMANDS: Final = (propose, proposals, review, test, *DECISIONS)
