@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.provider import Provider
 from tests.recorded.record import CHAT, WORLDS, hashes
-from tests.recorded.unpacking import Recording, agrees, desk
+from tests.recorded.unpacking import Recording, agrees, desk, differences
 
 from demiurge import World
 from demiurge.apps.demiurge import app
@@ -47,15 +47,7 @@ def ran(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_recorded_world_verifies_and_replays_and_its_states_are_what_they_were(
     recording: Recording, demiurge: Any, world: str
 ) -> None:
-    facts = recording.facts["worlds"][world]
-    assert agrees(facts["verified"], demiurge(world, "journal", "verify", "--seal", facts["verified"]["seal"]))
-    assert agrees(facts["replayed"], demiurge(world, "replay", "--check"))
-    assert agrees(facts["heads"], demiurge(world, "journal", "head"))
-    for unit, state in facts["states"].items():
-        name, _, rest = unit.partition("@")
-        version, _, key = rest.partition("/")
-        shown = demiurge(world, "state", "get", f"{name}@{version}", *(("--key", key) if key else ()))
-        assert agrees(state, shown), unit
+    assert differences(recording, demiurge, world) == []
 
 
 @pytest.mark.parametrize("moment", ["early_seal", "middle_seal"])

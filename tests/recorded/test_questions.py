@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from tests.provider import Provider
-from tests.recorded.record import CHAT
-from tests.recorded.unpacking import Recording, agrees
+from tests.recorded.unpacking import Recording, differences
 
 from demiurge import World
 from demiurge.errors import Conflict
@@ -30,13 +29,7 @@ def told(provider: Provider) -> str:
 def test_a_world_with_questions_verifies_and_replays_to_the_states_that_it_had(
     recording: Recording, demiurge: Any, name: str
 ) -> None:
-    facts = recording.facts["worlds"][name]
-    assert agrees(facts["verified"], demiurge(name, "journal", "verify", "--seal", facts["verified"]["seal"]))
-    assert agrees(facts["replayed"], demiurge(name, "replay", "--check"))
-    assert agrees(facts["heads"], demiurge(name, "journal", "head"))
-    for unit, state in facts["states"].items():
-        if unit.startswith(CHAT):
-            assert agrees(state, demiurge(name, "state", "get", CHAT, "--key", unit.removeprefix(f"{CHAT}/"))), unit
+    assert differences(recording, demiurge, name) == []
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,16 @@ import hashlib
 import json
 import sys
 import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from demiurge import ToolPolicy, World
 
-__all__ = ["Recording", "agrees", "desk", "unpack"]
+__all__ = ["Recording", "agrees", "desk", "differences", "unpack"]
 
 HERE = Path(__file__).parent
 
@@ -82,6 +83,27 @@ def agrees(then: Any, now: Any) -> bool:
     if isinstance(then, list) and isinstance(now, list):
         return len(then) == len(now) and all(map(agrees, then, now))
     return bool(then == now)
+
+
+def differences(
+    recording: Recording, demiurge: Any, world: str, more: Mapping[str, Any] = MappingProxyType({})
+) -> list[str]:
+    """Returns what the program says of a recorded world otherwise than the one that recorded it: the checks and heads
+    of the journal, and the states of units. `more`: recorded states of units of the system."""
+    facts = recording.facts["worlds"][world]
+    asked = {
+        "verified": ("journal", "verify", "--seal", facts["verified"]["seal"]),
+        "replayed": ("replay", "--check"),
+        "heads": ("journal", "head"),
+    }
+    found = [name for name, command in asked.items() if not agrees(facts[name], demiurge(world, *command))]
+    for unit, state in {**facts["states"], **more}.items():
+        module, _, rest = unit.partition("@")
+        version, _, key = rest.partition("/")
+        chosen = ("--key", key) if key else ()
+        if not agrees(state, demiurge(world, "state", "get", f"{module}@{version}", *chosen)):
+            found.append(unit)
+    return found
 
 
 def desk(recording: Recording, world: str = "desk") -> World:
