@@ -194,3 +194,21 @@ async def test_a_deleted_tool_has_its_versions_and_an_unknown_one_is_an_error(sc
     await expect(page.get_by_role("button", name="Roll back to this version")).to_have_count(1)
     await page.goto(f"{screen.served.base}/prompt-tools/tools/no_such_tool")
     await expect(page.get_by_role("alert")).to_contain_text("There is no prompt tool no_such_tool")
+
+
+async def test_a_viewer_has_the_catalog_alone(screen: Screen) -> None:
+    page = await screen.page("/prompt-tools", role="viewer")
+    await expect(page.get_by_role("navigation", name="Prompt Tools").get_by_role("link")).to_have_text(["Catalog"])
+    await expect(page.get_by_role("button", name="Propose a new tool")).to_be_disabled()
+    await page.goto(f"{screen.served.base}/prompt-tools/proposals")
+    await expect(page.get_by_role("alert")).to_contain_text("role_missing")
+
+
+async def test_long_words_do_not_make_a_narrow_screen_wider(screen: Screen) -> None:
+    await approve(await screen.served.client(), id="w" * 48, name="W" * 80, usageNotes="W" * 500, prompt="W" * 2000)
+    page = await screen.page("/prompt-tools", viewport={"width": 360, "height": 800})
+    tool = f"/tools/{'w' * 48}"
+    for path in ("", tool, f"{tool}?version=1", f"/propose/delete/{'w' * 48}", "/proposals?state=approved"):
+        await page.goto(f"{screen.served.base}/prompt-tools{path}")
+        await expect(page.get_by_text("W" * 80).first).to_be_visible()
+        assert await page.evaluate("document.querySelector('.panel').scrollWidth") <= 360, path

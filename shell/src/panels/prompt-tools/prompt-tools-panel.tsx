@@ -2,9 +2,11 @@
 import { lazy, Suspense } from "react";
 import { Loading } from "../../parts/notes";
 import { Link, usePath } from "../../router";
+import { useSession } from "../../session";
 import "../panels.css";
 import { Catalog } from "./catalog";
 import "./prompt-tools.css";
+import { mayRead } from "./review-words";
 import { ToolPage } from "./tool-page";
 import { ROOT } from "./tool-words";
 
@@ -20,13 +22,14 @@ const TABS = [
 
 export default function PromptToolsPanel() {
   const path = usePath();
+  const seesAll = mayRead(useSession());
   const tab = TABS.slice(1).find(({ href }) => path === href || path.startsWith(`${href}/`)) ?? TABS[0]!;
   return (
-    <main className="page wide">
+    <main className="page wide wrap">
       <div className="title-line">
         <h1>Prompt Tools</h1>
         <nav className="views" aria-label="Prompt Tools">
-          {TABS.map((each) => (
+          {TABS.filter((each) => seesAll || each.href === ROOT).map((each) => (
             <Link key={each.href} href={each.href} aria-current={each === tab ? "page" : undefined}>
               {each.label}
             </Link>

@@ -1,5 +1,5 @@
 /** The form of a proposal: the eight fields of a tool, why, examples and test cases. Nothing is live by sending it. */
-import { type FormEvent, useEffect, useId, useRef, useState } from "react";
+import { type FormEvent, useEffect, useRef, useState } from "react";
 import { Problem } from "../../parts/notes";
 import { Verbatim } from "../../parts/verbatim";
 import { Link, navigate, usePath } from "../../router";
@@ -7,16 +7,18 @@ import { ApiError } from "../../sdk";
 import { proposalPost, proposalPut } from "../../sdk/review";
 import { useSession } from "../../session";
 import { ChoiceField } from "./choice-field";
+import { Entries } from "./form-entries";
 import { useKeptDraft } from "./kept-draft";
 import { bodyOf, CASES, type Draft, draftProblems, EXAMPLES, type FieldProblem, LIMITS, newCase, newExample } from "./proposal-draft";
 import type { Start } from "./propose-page";
 import { PROPOSALS, proposalHref } from "./review-words";
 import { CaseFields } from "./test-case-fields";
 import { TextField } from "./text-field";
-import { ToolText } from "./tool-text";
+import { FIELDS, ToolText } from "./tool-text";
 import { ARCHETYPES, SCOPES } from "./tool-words";
 
 const SEND = { new: "Propose this tool", modify: "Propose this change", delete: "Propose to delete it" };
+const FIELD_WORDS: Record<string, string> = { ...Object.fromEntries(FIELDS), rationale: "Rationale", examples: "Examples", testCases: "Test cases", target: "Layer" };
 const TARGETS = { user: "user: all projects of this user", project: "project: this project alone" };
 
 /** Returns the problems that an answer of the server names field by field; null if it is another error. */
@@ -24,6 +26,13 @@ function problemsIn(error: unknown): FieldProblem[] | null {
   if (!(error instanceof ApiError)) return null;
   if (error.code === "core_tool_locked") return [{ field: "id", problem: error.message }];
   return error.code === "invalid_proposal" && Array.isArray(error.details.problems) ? error.details.problems : null;
+}
+
+/** The name of a field for a person: `testCases[0].reply` is that of the first test case. */
+function fieldWords(field: string): string {
+  const [, list, at, rest] = /^(examples|testCases)\[(\d+)\]\.?(.*)$/.exec(field) ?? [];
+  if (list === undefined) return FIELD_WORDS[field] ?? field;
+  return `${list === "examples" ? "Example" : "Test case"} ${Number(at) + 1}${rest === "" ? "" : `, ${rest}`}`;
 }
 
 export function ProposeForm({ start }: { start: Start }) {
@@ -94,9 +103,9 @@ export function ProposeForm({ start }: { start: Start }) {
       <h2>{start.title}</h2>
       <p className="faint">Nothing is live by this: the proposal is checked, reviewed by the Chief of Staff, and approved or rejected by a user.</p>
       {start.note !== undefined && <p className="mark">{start.note}</p>}
-      {isOld && (
-        <p className="mark">
-          <strong>Draft</strong>: you began this earlier.{" "}
+      {(isOld || isOutdated) && (
+        <p className="mark" role="status">
+          <strong>Draft</strong>: {isOld && "you began this earlier. "}
           {isOutdated && "What it began with has another text now. "}
           <button type="button" className="link" onClick={forget}>
             Discard the draft
@@ -110,7 +119,7 @@ export function ProposeForm({ start }: { start: Start }) {
             {problems.map((each, at) => (
               <li key={at}>
                 <button type="button" className="link" onClick={() => show(each.field)}>
-                  {each.field}
+                  {fieldWords(each.field)}
                 </button>{" "}
                 <bdi>
                   <Verbatim text={each.problem} />
@@ -216,78 +225,4 @@ function nearest(form: HTMLFormElement, field: string): string {
     if (found !== undefined) return found;
   }
   return "";
-}
-
-interface EntriesProps<T> {
-  legend: string;
-  field: string;
-  about: string;
-  limits: [number, number];
-  entries: T[];
-  problem: string;
-  /** What one is called. */
-  name: string;
-  make: () => T;
-  onChange: (entries: T[]) => void;
-  children: (entry: T, at: number, onChange: (entry: T) => void) => React.ReactNode;
-}
-
-/** A list in a form: each entry has its fields, and entries are added and removed within the limits. */
-function Entries<T>({ legend, field, about, limits, entries, problem, name, make, onChange, children }: EntriesProps<T>) {
-  const id = useId();
-  const add = useRef<HTMLButtonElement>(null);
-  const list = useRef<HTMLFieldSetElement>(null);
-  const added = useRef(false);
-  useEffect(() => {
-    if (added.current) [...(list.current?.querySelectorAll<HTMLElement>(":scope > fieldset") ?? [])].at(-1)?.querySelector<HTMLElement>("input, textarea")?.focus();
-    added.current = false;
-  }, [entries.length]);
-  return (
-    <fieldset ref={list} aria-describedby={id}>
-      <legend>{legend}</legend>
-      <p className="faint" id={id}>
-        {about}
-      </p>
-      {problem !== "" && <p className="bad">{problem}</p>}
-      {entries.map((entry, at) => (
-        <fieldset key={at}>
-          <legend>
-            {name[0]!.toUpperCase() + name.slice(1)} {at + 1}
-          </legend>
-          {children(entry, at, (changed) => onChange(entries.map((each, place) => (place === at ? changed : each))))}
-          {entries.length > limits[0] && (
-            <div className="buttons">
-              <button
-                type="button"
-                onClick={() => {
-                  onChange(entries.filter((_, place) => place !== at));
-                  add.current?.focus();
-                }}
-              >
-                Remove {name} {at + 1}
-              </button>
-            </div>
-          )}
-        </fieldset>
-      ))}
-      <div className="buttons">
-        <button
-          ref={add}
-          type="button"
-          data-field={field}
-          aria-disabled={entries.length >= limits[1]}
-          onClick={() => {
-            if (entries.length >= limits[1]) return;
-            added.current = true;
-            onChange([...entries, make()]);
-          }}
-        >
-          Add {name === "example" ? "an" : "a"} {name}
-        </button>
-        <span className="faint">
-          {entries.length} of at most {limits[1]}
-        </span>
-      </div>
-    </fieldset>
-  );
 }

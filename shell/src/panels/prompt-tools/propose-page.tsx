@@ -7,7 +7,7 @@ import { maySend, useSession } from "../../session";
 import { PanelState } from "../panel-state";
 import { type Draft, draftOf, draftOfBody, emptyDraft } from "./proposal-draft";
 import { ProposeForm } from "./propose-form";
-import { proposalHref } from "./review-words";
+import { isOfProposals, proposalHref } from "./review-words";
 import { MAY_NOT, ToolActions } from "./tool-actions";
 import { copyId, ROOT, toolHref } from "./tool-words";
 
@@ -23,12 +23,10 @@ export interface Start {
   back: { href: string; label: string };
 }
 
-const NEVER = () => false;
-
 /** `act` is `new`, `copy`, `change`, `delete` or `revise`; `id` names the tool, or the proposal that is revised. */
 export default function ProposePage({ act, id }: { act: string; id: string }) {
   const mayPropose = maySend(useSession());
-  const live = useLive(`propose ${act} ${id}`, () => (act === "revise" ? revision(id) : proposal(act, id)), NEVER);
+  const live = useLive(`propose ${act} ${id}`, () => (act === "revise" ? revision(id) : proposal(act, id)), isOfProposals);
   if (!mayPropose) return <p className="empty">{MAY_NOT}</p>;
   return (
     <PanelState live={live} loading="Loading the form" empty="There is no such prompt tool." isEmpty={(data) => data === null}>

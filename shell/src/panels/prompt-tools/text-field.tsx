@@ -42,7 +42,7 @@ export function TextField({ label, value, onChange, limits, rows = 1, about, pro
     <div className="field">
       <label htmlFor={id}>{label}</label>
       {limits !== undefined && (
-        <span className={isOver ? "counter over" : "counter"}>
+        <span dir="ltr" className={isOver ? "counter over" : "counter"}>
           {count.toLocaleString()} <span aria-hidden="true">/</span>
           <span className="unseen">of at most</span> {limits[1].toLocaleString()}
         </span>

@@ -1,7 +1,7 @@
 /** The fields of a prompt tool, whole and verbatim. */
 import { Verbatim } from "../../parts/verbatim";
 
-const FIELDS: [name: string, label: string][] = [
+export const FIELDS: [name: string, label: string][] = [
   ["id", "Id"],
   ["name", "Name"],
   ["archetype", "Archetype"],
