@@ -20,6 +20,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.authoring.adapters import adapter_of
 from demiurge.tools.authoring.bytes_text import with_text_bytes
 from demiurge.tools.authoring.exactness import Fault, inexact, may_be_inexact
 from demiurge.tools.authoring.kinds import (
@@ -334,11 +335,9 @@ def _in_order(plain: Any, tree: Any) -> Any:
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     try:
-        adapter = TypeAdapter(kind)
-        _ = adapter.core_schema["type"]  # a type with an unresolved name raises only when it is used
+        return adapter_of(kind)
     except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as error:
         raise InvalidValue(f"{kind!r} can't be checked: {reason(error)}") from error
-    return adapter
 
 
 def _phrase(schema: Mapping[str, Any], location: Sequence[int | str], kind: str) -> str:

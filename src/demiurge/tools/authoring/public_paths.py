@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 
+from demiurge.tools.authoring.adapters import adapter_of
 from demiurge.tools.redaction import Redaction
 
 __all__ = ["missing_argument", "missing_path"]
@@ -24,7 +24,7 @@ def missing_path(result_type: Any, redaction: Redaction) -> str | None:
     if not redaction.fields:
         return None
     try:
-        adapter = TypeAdapter(type(None) if result_type is None else result_type)
+        adapter = adapter_of(type(None) if result_type is None else result_type)
         schema = adapter.json_schema(mode="serialization", schema_generator=_Quiet)
     except (PydanticUserError, KeyError, NameError):
         return None  # JSON Schema cannot describe the type

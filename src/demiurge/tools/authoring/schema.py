@@ -20,12 +20,12 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, get_args, get_type_hints
 
-from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.authoring.adapters import adapter_of
 from demiurge.tools.authoring.docstring import parameter_texts, summary
 from demiurge.values import canonical_json
 
@@ -110,7 +110,7 @@ def compile_schema(params_type: Any) -> dict[str, Any]:
     if params_type is None or params_type is type(None):
         return {**EMPTY_OBJECT, "properties": {}}
     try:
-        raw = TypeAdapter(params_type).json_schema(schema_generator=_Describer)
+        raw = adapter_of(params_type).json_schema(schema_generator=_Describer)
     except (PydanticSchemaGenerationError, PydanticUserError, KeyError, NameError) as error:
         raise InvalidValue(f"{params_type!r} can't be described as JSON Schema: {reason(error)}") from error
     schema, _ = _narrow(raw, raw.get("$defs", {}), "", ())
