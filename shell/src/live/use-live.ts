@@ -1,6 +1,6 @@
 /** Data of the server that a component shows, read again whenever a record says that they changed. */
 import { useEffect, useRef, useState } from "react";
-import type { JournalRecord } from "../sdk";
+import { ApiError, type JournalRecord } from "../sdk";
 import { useStream } from "./stream";
 
 export interface Live<T> {
@@ -22,6 +22,18 @@ interface Shown<T> {
 
 const SETTLE_MS = 60;
 
+/** The longest time that a read may take. A connection that says nothing more would else keep the page from reading again. */
+const PATIENCE_MS = 60_000;
+
+async function inTime<T>(reading: Promise<T>): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const error = new ApiError(0, "no_answer", "The server has not answered for a minute. Try again.");
+    timer = setTimeout(() => reject(error), PATIENCE_MS);
+  });
+  return Promise.race([reading, late]).finally(() => clearTimeout(timer));
+}
+
 /** Reads something now, when `concerns` says so of a record, and when the stream begins anew. One read runs at a time.
  * `key` names what is read: the data of another key are forgotten. */
 export function useLive<T>(key: string, load: () => Promise<T>, concerns: (record: JournalRecord) => boolean): Live<T> {
@@ -38,7 +50,7 @@ export function useLive<T>(key: string, load: () => Promise<T>, concerns: (recor
     now.busy = true;
     const asked = now.key;
     try {
-      const data = await now.load();
+      const data = await inTime(now.load());
       setShown({ key: asked, data, readAt: Date.now(), error: undefined });
     } catch (error) {
       setShown((old) => {

@@ -68,7 +68,8 @@ export class ChatRecord {
     let from: number | null = (this.records[this.records.length - 1]?.seq ?? this.first - 1) + 1;
     while (from !== null) {
       const page: { records: JournalRecord[]; next: number | null } = await journalGet({ unit: this.unit, from, limit: PAGE });
-      this.records = [...this.records, ...page.records];
+      const last = this.records[this.records.length - 1]?.seq ?? -1; // a read that failed may still go on beside this one
+      this.records = [...this.records, ...page.records.filter((each) => each.seq > last)];
       from = page.next;
     }
   }

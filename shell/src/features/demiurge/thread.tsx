@@ -133,7 +133,13 @@ function TurnEnd({ request, isLast }: { request: number; isLast: boolean }) {
   const [problem, setProblem] = useState("");
   const turn = isLast ? last : asked;
 
-  const load = () => turnGet(chatId, request).then(setAsked, (error) => setProblem(sentence(error)));
+  const load = () => turnGet(chatId, request).then(
+    (found) => {
+      setAsked(found);
+      setProblem("");
+    },
+    (error) => setProblem(sentence(error)),
+  );
   useEffect(() => {
     if (!isLast && empty) void load(); // nothing was answered: the reason is in the turn
   }, [isLast, empty, chatId, request]);
