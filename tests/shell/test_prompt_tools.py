@@ -163,6 +163,9 @@ async def test_versions_are_read_and_compared_and_a_reload_keeps_what_is_open(sc
     await page.get_by_role("button", name="Compare").click()
     backwards = page.get_by_role("region", name="Changed from version 2 to 1")
     await expect(backwards.locator("td.added")).to_contain_text("Name up to three paragraphs")
+    await approve(user, proposalType="modify", prompt="A third text.")  # the page reads again by itself
+    await expect(versions).to_have_count(3)
+    await expect(page.get_by_role("region", name="Scene pacer")).to_contain_text("A third text.")
 
 
 async def test_a_rollback_is_a_proposal_with_a_reason(screen: Screen) -> None:
@@ -189,7 +192,9 @@ async def test_a_deleted_tool_has_its_versions_and_an_unknown_one_is_an_error(sc
     await approve(user)
     await approve(user, proposalType="delete")
     page = await screen.page("/prompt-tools/tools/scene_pacer")
-    await expect(page.get_by_text("is not in the catalog. Its versions are below.")).to_be_visible()
+    await expect(
+        page.get_by_text("Deleted: scene_pacer is not in the catalog. Its versions are below.")
+    ).to_be_visible()
     await expect(page.get_by_role("list", name="Versions").get_by_role("listitem")).to_have_count(2)
     await expect(page.get_by_role("button", name="Roll back to this version")).to_have_count(1)
     await page.goto(f"{screen.served.base}/prompt-tools/tools/no_such_tool")
@@ -212,3 +217,17 @@ async def test_long_words_do_not_make_a_narrow_screen_wider(screen: Screen) -> N
         await page.goto(f"{screen.served.base}/prompt-tools{path}")
         await expect(page.get_by_text("W" * 80).first).to_be_visible()
         assert await page.evaluate("document.querySelector('.panel').scrollWidth") <= 360, path
+
+
+async def test_a_tool_whose_text_was_erased_is_named_and_an_older_version_can_be_proposed_again(screen: Screen) -> None:
+    user = await screen.served.client()
+    await approve(user)
+    await approve(user, proposalType="modify", prompt="Read the scene. Quote two slow paragraphs.")
+    live = (await user.get("/api/prompt-tools/scene_pacer")).json()
+    await screen.served.world.erase(live["digest"], "It was asked for.")
+    page = await screen.page("/prompt-tools/tools/scene_pacer")
+    await expect(page.get_by_text("Erased: scene_pacer is not in the catalog. Its versions are below.")).to_be_visible()
+    await page.get_by_role("button", name="Roll back to this version").click()
+    await page.get_by_label("Why go back").fill("The newer text had to be erased.")
+    await page.get_by_role("button", name="Propose this version").click()
+    await page.wait_for_url("**/prompt-tools/proposals/p*")

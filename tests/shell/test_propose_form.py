@@ -119,6 +119,20 @@ async def test_a_change_begins_with_the_live_text_and_its_examples_and_names_wha
     assert found["body"]["testCases"] == proposal_of()["testCases"]
 
 
+async def test_a_change_says_that_the_examples_of_the_live_version_cannot_be_read(screen: Screen) -> None:
+    await approve(await screen.served.client())
+    page = await screen.page("/chats")
+
+    async def fail(route: Route) -> None:
+        await route.fulfill(status=404, json={"code": "erased", "message": "The text was erased."})
+
+    await page.route("**/api/proposals/*", fail)
+    await page.goto(f"{screen.served.base}/prompt-tools/propose/change/scene_pacer")
+    await expect(page.get_by_text("cannot be read: write new ones. The text was erased.")).to_be_visible()
+    await expect(page.get_by_label("Goals", exact=True)).to_have_value(proposal_of()["goals"])
+    await expect(page.get_by_role("group", name="Example 1", exact=True).get_by_label("Input")).to_have_value("")
+
+
 async def test_a_deletion_needs_a_reason_alone(screen: Screen) -> None:
     await approve(await screen.served.client())
     page = await screen.page("/prompt-tools/tools/scene_pacer")

@@ -1,7 +1,8 @@
 /** The page on which a person proposes a tool, a copy, a change or a deletion, or revises a proposal. */
 import { useLive } from "../../live/use-live";
 import { Link } from "../../router";
-import { promptToolsGet } from "../../sdk/prompt-tools";
+import { ApiError } from "../../sdk";
+import { type PromptTool, promptToolsGet } from "../../sdk/prompt-tools";
 import { type ProposalBody, proposalGet } from "../../sdk/review";
 import { maySend, useSession } from "../../session";
 import { PanelState } from "../panel-state";
@@ -55,13 +56,24 @@ async function proposal(act: string, id: string) {
   const tool = tools.find((each) => each.id === id);
   if (tool === undefined || (act !== "copy" && act !== "change" && act !== "delete")) return null;
   if (tool.locked && act !== "copy") return tool;
-  const source = tool.proposal === null ? null : ((await proposalGet(tool.proposal)).body as ProposalBody | null);
+  const { source, note } = await sourceOf(tool);
   const draft = draftOf(tool, act, source);
-  const start = { draft, began: tool.digest, back: { href: toolHref(tool.id), label: tool.id } };
+  const start = { draft, began: tool.digest, note: act === "delete" ? undefined : note, back: { href: toolHref(tool.id), label: tool.id } };
   if (act === "change") return { ...start, title: `Propose a change of ${tool.id}` } satisfies Start;
   if (act === "delete") return { ...start, title: `Propose to delete ${tool.id}` } satisfies Start;
   const copy = { ...draft, id: copyId(tool.id, tools), name: `${tool.name} (copy)`.slice(0, 80) };
   return { ...start, title: `Propose a copy of ${tool.id}`, draft: copy } satisfies Start;
+}
+
+/** Returns the proposal by which a tool was approved, and a note if it cannot be read, such as after an erasure. */
+async function sourceOf(tool: PromptTool): Promise<{ source: ProposalBody | null; note?: string }> {
+  if (tool.proposal === null) return { source: null };
+  try {
+    return { source: (await proposalGet(tool.proposal)).body };
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status === 0) throw error;
+    return { source: null, note: `The examples and test cases of the live version cannot be read: write new ones. ${error.message}` };
+  }
 }
 
 async function revision(id: string): Promise<Start | null> {

@@ -15,7 +15,7 @@ import { ToolText } from "./tool-text";
 import { LAYERS, ROOT } from "./tool-words";
 
 interface Found {
-  /** Null of a tool that was deleted. */
+  /** Null of a tool that was deleted, or whose text was erased. */
   tool: PromptTool | null;
   /** Null for a caller who may not read them, and of a core tool, which has none. */
   versions: PromptToolVersion[] | null;
@@ -49,7 +49,8 @@ export function ToolPage({ id }: { id: string }) {
               <LiveTool tool={tool} />
             ) : (
               <p className="mark">
-                <strong>Deleted</strong>: <code>{id}</code> is not in the catalog. Its versions are below.
+                <strong>{versions?.some((each) => each.is_live) ? "Erased" : "Deleted"}</strong>: <code>{id}</code> is not in the catalog. Its versions are
+                below.
               </p>
             )}
             {tool?.locked ? null : versions === null ? (
