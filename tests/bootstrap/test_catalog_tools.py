@@ -164,6 +164,23 @@ async def test_a_tool_that_was_deleted_while_a_turn_goes_on_is_still_read_in_it(
         assert (await world.replay(check=True))["ok"]
 
 
+async def test_a_tool_that_was_erased_while_a_turn_goes_on_is_gone_and_the_others_are_read(
+    tmp_path: Path, provider: Provider
+) -> None:
+    ask = Provider.call("core__ask_user", {"question": "Where to?", "choices": ["Rome", "Oslo"]}, "call_0")
+    provider.say(
+        Provider.answer(ask), calling(PROMPT_TOOL, {"id": NEW}), calling(PROMPT_TOOL, {"id": "task_router"}), YES
+    )
+    async with opened(tmp_path / "w", provider) as world:
+        await propose(world, "p0000000001")
+        await approve(world, "p0000000001")
+        [waiting] = (await world.chat("c").send("Book a trip.")).approvals
+        [live] = [tool for tool in await world.prompt_tools.catalog() if not tool.locked]
+        await world.erase(live.digest, "It was asked for.")
+        await world.answer(waiting, "Oslo")
+        assert [call.ok for call in (await world.chat("c").wait(1)).tool_calls] == [True, False, True]
+
+
 async def test_a_turn_without_the_catalog_reads_nothing(tmp_path: Path, provider: Provider) -> None:
     provider.say(calling(PROMPT_TOOL, {"id": "file_reader"}), YES)
     async with opened(tmp_path / "w", provider) as world:

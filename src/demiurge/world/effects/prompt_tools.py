@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-from demiurge.errors import DemiurgeError, InvalidValue
+from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.registry.harness import run_harness
 from demiurge.registry.pack.load import core_tools
 from demiurge.registry.prompt_tool import PromptTool
@@ -102,14 +103,17 @@ async def _tools(call: EffectCall, _params: Mapping[str, Any]) -> Result:
 
 
 def _records_of(catalog_ref: str | None, call: EffectCall) -> list[Mapping[str, Any]]:
-    """Returns the records of the tools in a catalog, none without a catalog."""
+    """Returns the records of the tools in a catalog, without those whose text was erased since; none without a
+    catalog."""
     if catalog_ref is None:
         return []
     digests: Mapping[str, str] = canonical_json.parse_object(call.get_blob(Ref(catalog_ref)))["prompt_tools"]
     shipped: dict[str, Mapping[str, Any]] = {tool.digest: tool.to_json() for tool in core_tools()}
-    return [
-        shipped.get(digest) or canonical_json.parse_object(call.get_blob(Ref(digest))) for digest in digests.values()
-    ]
+    found: list[Mapping[str, Any]] = []
+    for digest in digests.values():
+        with suppress(NotFound):
+            found.append(shipped.get(digest) or canonical_json.parse_object(call.get_blob(Ref(digest))))
+    return found
 
 
 class WorldPromptTools:
