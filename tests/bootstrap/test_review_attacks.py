@@ -233,6 +233,31 @@ async def open_decision_issue(on: Target) -> None:
     )
 
 
+def open_issue(issue_id: str, by: Caller, body: str = "Nothing is left to decide.") -> Run:
+    """Returns an attack that opens an issue with this id; `{waiting}` in it is the proposal whose review waits."""
+
+    async def run(on: Target) -> None:
+        waiting = await on.world.prompt_tools.propose(proposal_of(id="third_tool"))
+        value: dict[str, Any] = {"issue": issue_id.format(waiting=waiting.id), "title": "Decided already"}
+        value |= {"assignee": "user", "tags": [], "priority": "normal", "status": "open", "opened_by": None}
+        value |= {"actions": [], "proposal": None, "digest": None}
+        try:
+            await on.acting(by).backend.run.submit_review(f"{ISSUE}Open@1", value, body)
+        finally:
+            await on.acting(CHIEF).prompt_tools.review(waiting.id, waiting.digest, "reject", **ANSWERS)
+            decision = await on.world.issues.show(waiting.decision_issue)
+            assert (decision.proposal, decision.actions) == (waiting.id, ["approve", "needs_changes", "reject"])
+
+    return run
+
+
+async def unaddressed(on: Target) -> None:
+    """Proposes under an id that no address of HTTP can name, so that no panel can show or reject it."""
+    text = canonical_json.encode(proposal_of(id="third_tool")).decode()
+    value = {"proposal_id": "../../third"}
+    await on.acting(AGENT).backend.run.submit_review(f"{PROPOSAL}Submit@1", value, text)
+
+
 async def update_issue(on: Target) -> None:
     await on.event(
         f"{ISSUE}Update@1", AGENT, issue=on.ready.decision_issue, status="closed", assignee="agent", actions=[]
@@ -457,6 +482,11 @@ ATTACKS = (
     Attack("forge history", "the journal is the truth", forge_history),
     Attack("forge a comment", "issue_unit: actor", forged_comment),
     Attack("open a decision by hand", "issue_unit: not_allowed", open_decision_issue),
+    Attack("take the place of a decision", "issue_unit: not_allowed", open_issue("decide-{waiting}", APPROVER)),
+    Attack("take the place of a review", "issue_unit: not_allowed", open_issue("review-p0123456789", AGENT)),
+    Attack("an issue that no address names", "issue_unit: plain id", open_issue("a/b", AGENT)),
+    Attack("a proposal that no address names", "proposal_unit: plain id", unaddressed),
+    Attack("fill the disk by an issue", "review: body_of", open_issue("issue-1", APPROVER, "x" * 100_001)),
     Attack("close a decision by hand", "issue_unit: role", update_issue),
     Attack("approve with failed checks", "proposal_unit: lacking", lambda on: on.decide(None, on.blocked)),
     Attack("flood a review", "proposal_unit: text_too_long", long_review),
@@ -492,6 +522,9 @@ CODES = {
     "proposal_unit: text_too_long": "text_too_long",
     **dict.fromkeys(("routing: a receipt has no key", "schema of the event"), "invalid_value"),
     "issue_unit: not_allowed": "not_allowed",
+    "issue_unit: plain id": "invalid_issue",
+    "proposal_unit: plain id": "invalid_proposal",
+    "review: body_of": "text_too_long",
     **dict.fromkeys(("proposal_unit: lacking", "static_checks", "static_checks and catalog_text"), "checks_failed"),
     "static_checks core_name_shadowed": "checks_failed",
 }

@@ -23,6 +23,8 @@ EARLIER: frozenset[Ref] = frozenset(
             "sha256:4fd6454f6de79200202663d021b16d9a95bfbb863a45dc921567471649a485b3",  # workspaces
             "sha256:13d493f3a00e25463c1adb7394c1d8997a4ea50214a5009ce385f99800e948f9",  # proposals, digest first
             "sha256:9420f058729cca56138de93f16674bda768f2e2f4defce555cf10a668e52dd36",  # issues
+            "sha256:c1a89ee914293bb28a0c285806764523a79e9459cfc074b8d41434b3d4e276e7",  # issues with any id
+            "sha256:94906e434f82025f669f63186cbe9ef8383d73164140648756c3fdccf61c6367",  # proposals with any id
         ),
     )
 )

@@ -37,6 +37,7 @@ from demiurge.world.review.registry_unit import REGISTRY, REGISTRY_KEY, live_key
 from demiurge.world.unit import Unit
 
 __all__ = [
+    "MAX_ISSUE_BODY",
     "approved_document",
     "body_of",
     "catalog",
@@ -57,8 +58,11 @@ _TAKEN: Final = (
 )
 """The events that a caller may send."""
 
-_WITH_BODY: Final = (PROPOSAL_SUBMIT, PROPOSAL_REVISE, ISSUE_OPEN)
-"""The events that bring a text, which the owner stores."""
+MAX_ISSUE_BODY: Final = 100_000
+"""The most characters of the body of an issue that a caller opens."""
+
+_WITH_BODY: Final = {ISSUE_OPEN: MAX_ISSUE_BODY, PROPOSAL_SUBMIT: 1_000_000, PROPOSAL_REVISE: 1_000_000}
+"""The events that bring a text, which the owner stores, and the most characters of it."""
 
 _ERRORS: Final[Mapping[str, type[DemiurgeError]]] = {
     "core_tool_locked": UsageError,
@@ -90,6 +94,8 @@ def body_of(schema: str, value: Mapping[str, Any], text: str | None) -> bytes | 
         raise InvalidValue(f"{schema} takes its text from the caller, and no address of one.", code="body_ref_given")
     if text is None:
         raise InvalidValue(f"{schema} takes a text.", code="no_body")
+    if len(text) > _WITH_BODY[schema]:
+        raise InvalidValue(f"The text has at most {_WITH_BODY[schema]} characters.", code="text_too_long")
     try:
         return text.encode()
     except UnicodeEncodeError:

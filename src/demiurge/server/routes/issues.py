@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from demiurge.bootstrap.backend.review import MAX_ISSUE_BODY
 from demiurge.bootstrap.backend.review_views import IssueView
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
@@ -38,7 +39,7 @@ class NewIssue(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     title: str = Field(min_length=1, max_length=200)
-    body: str = Field("", max_length=100_000)
+    body: str = Field("", max_length=MAX_ISSUE_BODY)
     assignee: str = Field("", max_length=256)
     tags: list[Annotated[str, Field(min_length=1, max_length=60)]] = Field([], max_length=20)
     priority: Priority = "normal"

@@ -7,6 +7,7 @@ unit alone, so that nobody closes it or gives it actions by hand; comments are o
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,13 +16,16 @@ from typing import Any, Final
 from demiurge.world.reducer import Emit, Reducer, ReducerContext, Step
 
 __all__ = [
+    "DECIDE_PREFIX",
     "ISSUE",
     "ISSUE_COMMENT",
     "ISSUE_OPEN",
     "ISSUE_REFUSED",
     "ISSUE_UPDATE",
     "PRIORITIES",
+    "REVIEW_PREFIX",
     "STATUSES",
+    "is_plain_id",
     "issue_reducer",
 ]
 
@@ -33,6 +37,10 @@ ISSUE_REFUSED: Final = "sys/IssueRefused@1"
 
 STATUSES: Final = ("open", "waiting-on-user", "closed")
 PRIORITIES: Final = ("low", "normal", "high", "urgent")
+
+REVIEW_PREFIX: Final = "review-"
+DECIDE_PREFIX: Final = "decide-"
+"""The ids of the two issues of a proposal are one of these and the proposal's id. Only its unit opens such an issue."""
 
 _PROPOSALS: Final = "sys/ToolProposal@1/"
 _MAX_TITLE: Final = 200
@@ -67,8 +75,11 @@ def _opened(state: State | None, value: Mapping[str, Any], context: ReducerConte
     if state is not None:
         return _refused(context, "exists", "There is an issue with this id already.")
     tags = sorted({tag.strip() for tag in value["tags"]})
-    if value["proposal"] is not None or value["actions"] or value["status"] != "open":
+    is_of_proposal = value["proposal"] is not None or context.key.startswith((REVIEW_PREFIX, DECIDE_PREFIX))
+    if is_of_proposal or value["actions"] or value["status"] != "open":
         return _refused(context, "not_allowed", "Only the unit of a proposal opens its issues.")
+    if not is_plain_id(context.key):
+        return _refused(context, "invalid_issue", "The id of an issue has 1 to 128 letters, digits, '_' and '-'.")
     if not value["title"].isprintable() or not 1 <= len(value["title"].strip()) <= len(value["title"]) <= _MAX_TITLE:
         return _refused(context, "invalid_issue", f"A title has 1 to {_MAX_TITLE} printable characters.")
     if value["priority"] not in PRIORITIES:
@@ -76,6 +87,11 @@ def _opened(state: State | None, value: Mapping[str, Any], context: ReducerConte
     if len(tags) > _MAX_TAGS or not all(tag.isprintable() and 1 <= len(tag) <= 60 for tag in tags):
         return _refused(context, "invalid_issue", f"An issue has at most {_MAX_TAGS} tags of 1 to 60 characters.")
     return Step(set=_made({**value, "tags": tags, "opened_by": context.stamp.actor}, context))
+
+
+def is_plain_id(text: str) -> bool:
+    """Returns whether a text can be the id of an issue or a proposal, so that each can be named in an address."""
+    return re.fullmatch(r"[A-Za-z0-9_-]{1,128}", text) is not None
 
 
 def _from_unit(state: State | None, tag: str, value: Mapping[str, Any], context: ReducerContext) -> Step:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from demiurge.registry.proposal import ToolProposal
 from demiurge.values.refs import Ref
 from demiurge.world.reducer import Emit
-from demiurge.world.review.issue_unit import ISSUE_COMMENT, ISSUE_OPEN, ISSUE_UPDATE
+from demiurge.world.review.issue_unit import DECIDE_PREFIX, ISSUE_COMMENT, ISSUE_OPEN, ISSUE_UPDATE, REVIEW_PREFIX
 
 __all__ = [
     "decide_issue",
@@ -24,12 +24,12 @@ __all__ = [
 
 def review_issue(proposal_id: str) -> str:
     """Returns the id of the issue that asks the Chief of Staff for a review."""
-    return f"review-{proposal_id}"
+    return f"{REVIEW_PREFIX}{proposal_id}"
 
 
 def decide_issue(proposal_id: str) -> str:
     """Returns the id of the issue that asks the user for a decision."""
-    return f"decide-{proposal_id}"
+    return f"{DECIDE_PREFIX}{proposal_id}"
 
 
 def review_opened(proposal_id: str, proposal: ToolProposal, body: Ref, by: str) -> Emit:

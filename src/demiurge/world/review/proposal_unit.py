@@ -27,7 +27,7 @@ from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.reducer import EffectRequest, Emit, Reducer, ReducerContext, Step
 from demiurge.world.review.issue_text import proposal_text, review_text
-from demiurge.world.review.issue_unit import ISSUE_COMMENT, ISSUE_OPEN, ISSUE_UPDATE
+from demiurge.world.review.issue_unit import ISSUE_COMMENT, ISSUE_OPEN, ISSUE_UPDATE, is_plain_id
 from demiurge.world.review.lacking import lacking
 from demiurge.world.review.proposal_issues import (
     decide_issue,
@@ -116,6 +116,8 @@ def _submitted(state: State | None, value: Mapping[str, Any], context: ReducerCo
         return _refused(context, "role_missing", "Only an agent or a user proposes prompt tools.")
     if state is not None:
         return _refused(context, "exists", "There is a proposal with this id already.")
+    if not is_plain_id(context.key):
+        return _refused(context, "invalid_proposal", "The id of a proposal has 1 to 128 letters, digits, '_' and '-'.")
     try:
         proposal = _read(value["body_ref"], context)
     except DemiurgeError as error:
