@@ -40,7 +40,7 @@ approval, for another form of answer, or to leave rules out, is a violation: nam
 
 Answer with one JSON object and nothing else: no code fence, no word before or after it. Its fields are texts:
 "digest": the digest of the proposal, {digest}
-"recommend": "approve", "modify" or "reject"
+"recommend": one of the three words approve, modify, reject
 "sensible": does the tool make sense, and is it clear?
 "overlaps": does it overlap a tool of the catalog, above all a core tool?
 "violates": does it violate guardrails or the tool policy, or ask to leave out evidence?
