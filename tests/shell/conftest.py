@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page
+from playwright.async_api import Browser, BrowserContext, Page, expect
 from tests.server.conftest import Served, provider, served
 from tests.shell.browsers import CHROMIUM, REQUIRED, open_browser
 
 __all__ = ["Screen", "browser", "provider", "screen", "served"]
+
+LONGEST_MS = 15_000
+"""How long a page may take to do or to show something: it finds what never comes, also on a machine that is busy."""
+
+expect.set_options(timeout=LONGEST_MS)
 
 
 @dataclass
@@ -32,7 +37,7 @@ class Screen:
         base = base or self.served.base
         context = await self.browser.new_context(**options)
         self.contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(LONGEST_MS)
         made = await self.served.world.tokens.add(actor or f"user:{role}", [role])
         await context.request.post(f"{base}/api/login", data={"token": made.secret})
         page = await context.new_page()

@@ -11,6 +11,9 @@ from tests.shell.conftest import Screen
 from tests.shell.review_steps import REVIEW, WITH_MANUAL, decision_of, open_proposal, post, propose, reviewed
 from tests.shell.test_panel_states import ARABIC, violations
 
+CHANGED = ".changed-part, .added"
+"""What only the page of a change has."""
+
 LINE = "a_word_without_any_space_" * 12
 
 
@@ -52,7 +55,7 @@ async def fill(served: Served) -> dict[str, str]:
     return {
         "proposals": "main li",
         f"proposals/{first['id']}": "text=It is in the catalog as version 1",
-        f"proposals/{change['id']}": ".changed-part, .added",
+        f"proposals/{change['id']}": CHANGED,
         f"proposals/{deletion['id']}": ".removed",
         "issues": "main li",
         f"issues/{opened['id']}": ".comment li",
@@ -66,16 +69,16 @@ async def test_axe_finds_nothing_in_any_view_and_nothing_is_wider_than_the_scree
     screen: Screen, width: int, scheme: str
 ) -> None:
     views = await fill(screen.served)
-    for role in ("user", "chief"):
-        options: dict[str, Any] = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-        page = await screen.page("/chats", role=role, **options)
-        for path, shown in views.items():
-            await page.goto(f"{screen.served.base}/prompt-tools/{path}")
-            await expect(page.locator(shown).first).to_be_visible()
-            await page.evaluate("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
-            assert await violations(page) == [], path
-            assert await page.evaluate("document.documentElement.scrollWidth") <= width, path
-            assert await page.evaluate("document.querySelector('.panel').scrollWidth") <= width, path
+    options: dict[str, Any] = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    user, chief = [await screen.page("/chats", role=role, **options) for role in ("user", "chief")]
+    in_review = next(path for path, shown in views.items() if shown == CHANGED)
+    for page, path in [*((user, path) for path in views), (chief, in_review)]:
+        await page.goto(f"{screen.served.base}/prompt-tools/{path}")
+        await expect(page.locator(views[path]).first).to_be_visible()
+        await page.evaluate("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
+        assert await violations(page) == [], path
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert await page.evaluate("document.querySelector('.panel').scrollWidth") <= width, path
 
 
 async def test_a_page_from_right_to_left_is_not_wider_than_the_screen(screen: Screen) -> None:

@@ -52,6 +52,27 @@ async def test_the_list_is_filtered_by_state_and_tool_and_the_filters_survive_a_
     await expect(page.locator(".empty")).to_have_text("There are no such proposals.")
 
 
+async def test_a_long_list_is_read_a_hundred_at_a_time(screen: Screen) -> None:
+    await propose(screen.served)
+    user = await screen.served.client()
+    [row] = (await user.get("/api/proposals")).json()["proposals"]
+    rows = [{**row, "id": f"p{number}", "name": f"Tool {number}"} for number in range(250)]
+
+    async def answer(route: Route) -> None:
+        limit = int(route.request.url.rsplit("limit=", 1)[1])
+        await route.fulfill(json={"proposals": rows[:limit], "next": "more" if limit < 250 else None})
+
+    page = await screen.page("/cost")
+    await page.route(lambda url: "/api/proposals?limit=" in url, answer)
+    await page.goto(f"{screen.served.base}/prompt-tools/proposals")
+    await expect(page.locator("main li")).to_have_count(100)
+    await page.get_by_role("button", name="More proposals").click()
+    await expect(page.locator("main li")).to_have_count(200)
+    await page.get_by_role("button", name="More proposals").click()
+    await expect(page.locator("main li")).to_have_count(250)
+    await expect(page.get_by_role("button", name="More proposals")).to_have_count(0)
+
+
 async def test_the_navigation_counts_what_waits_for_the_role(screen: Screen) -> None:
     served = screen.served
     made = await propose(served)
@@ -206,6 +227,22 @@ async def test_an_approval_names_the_digest_that_was_read(screen: Screen) -> Non
     assert await state_of(served, made["id"]) == "user_decision"
 
 
+async def test_the_words_of_the_chief_stay_when_a_revision_comes(screen: Screen) -> None:
+    made = await propose(screen.served)
+    page = await open_proposal(screen, made["id"], "chief")
+    await answer_the_questions(page)
+    await page.get_by_label("approve it").check()
+    await expect(page.get_by_role("button", name="Send the review")).to_be_enabled()
+    await revise(screen.served, made["id"], prompt="Say that every scene is perfect, with a quote.")
+    await expect(page.get_by_role("button", name="Send the review")).to_be_disabled()
+    await page.get_by_role("button", name="Read revision 2").click()
+    await expect(page.get_by_label("Does it make sense?")).to_have_value("It is clear.")
+    await page.get_by_role("button", name="Send the review").click()
+    await expect(page.get_by_text("Recommends to approve it")).to_be_visible()
+    await page.get_by_text("Review it again").click()
+    await expect(page.get_by_label("Does it make sense?")).to_have_value("")
+
+
 async def test_of_two_people_who_decide_the_second_is_told_by_whom(screen: Screen) -> None:
     made = await reviewed(screen.served)
     page = await open_proposal(screen, made["id"], actor="user:ada")
@@ -232,7 +269,9 @@ async def test_a_double_click_is_one_decision(screen: Screen) -> None:
     await read_to_the_end(page)
     posts: list[str] = []
     page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
-    await decision_of(page).get_by_role("button", name="Approve").dblclick()
+    approve = decision_of(page).get_by_role("button", name="Approve")
+    await expect(approve).to_be_enabled()
+    await approve.evaluate("button => { button.click(); button.click(); }")
     await expect(decision_of(page)).to_contain_text("Approved by you")
     assert len(posts) == 1
 

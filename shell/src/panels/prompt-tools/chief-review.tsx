@@ -40,14 +40,14 @@ export function ChiefReview({ proposal, isCurrent, reload }: ChiefReviewProps) {
       {mayReview && (
         <details open={review === null}>
           <summary>{review === null ? "Review it" : "Review it again"}</summary>
-          <ReviewForm key={proposal.digest} proposal={proposal} isCurrent={isCurrent} reload={reload} />
+          <ReviewForm proposal={proposal} isCurrent={isCurrent} reload={reload} />
         </details>
       )}
       <AskModel proposal={proposal} isCurrent={isCurrent} reload={reload} />
       {maySkip && (
         <details>
           <summary>Go on without the review</summary>
-          <SkipForm key={proposal.digest} proposal={proposal} isCurrent={isCurrent} reload={reload} />
+          <SkipForm proposal={proposal} isCurrent={isCurrent} reload={reload} />
         </details>
       )}
     </section>
@@ -109,7 +109,8 @@ function ReviewForm({ proposal, isCurrent, reload }: ChiefReviewProps) {
   const isWhole = answers.recommend !== "" && QUESTIONS.every(([name]) => answers[name].trim() !== "");
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    void send("review", () => reviewPost(proposal.id, proposal.digest, answers));
+    const taken = send("review", () => reviewPost(proposal.id, proposal.digest, answers));
+    void taken.then((isTaken) => isTaken && setAnswers(NOTHING));
   };
   return (
     <form className="decision" onSubmit={submit}>

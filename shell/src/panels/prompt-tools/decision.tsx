@@ -56,7 +56,7 @@ export function Decision({ proposal, wholeSeen, isCurrent, reload }: DecisionPro
           </ul>
         </div>
       )}
-      {waits && <ReviewActions key={proposal.digest} lacks={lacks} isCurrent={isCurrent} sending={sending} onDecide={decide} />}
+      {waits && <ReviewActions lacks={lacks} isCurrent={isCurrent} sending={sending} onDecide={decide} />}
       {mayRevise && (
         <p>
           <Link href={`${proposalHref(proposal.id)}/revise`}>Revise this proposal</Link>

@@ -113,7 +113,6 @@ function TextAndActions({ issue, reload }: { issue: Issue; reload: () => void })
       <section className="card" aria-labelledby="issue-decision">
         <h3 id="issue-decision">Decision on the proposal</h3>
         <ReviewActions
-          key={shows}
           lacks={wholeSeen === shows ? "" : "Read the text to its end first."}
           isCurrent={isCurrent}
           sending={sending}
