@@ -20,7 +20,8 @@ async def test_decisions_on_an_effect_are_explained(served: Served) -> None:
     user = await served.client()
     explained = (await user.get("/api/policy/explain", params={"effect": "llm.generate"})).json()
     assert explained["cap_type"] == "llm.basic"
-    assert [each["decision"] for each in explained["decisions"]] == ["allow"]
+    allowed = {each["origin"]["name"]: each["decision"] for each in explained["decisions"]}
+    assert allowed == {"demiurge/chat_plan@1": "allow", "demiurge/model_run_plan@1": "allow"}
     who = {"effect": "workspace.commit", "origin": "tool", "name": "workspace__write"}
     [asked] = (await user.get("/api/policy/explain", params=who)).json()["decisions"]
     assert asked["origin"] == {"kind": "tool", "name": "workspace__write"}

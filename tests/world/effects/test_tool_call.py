@@ -415,6 +415,7 @@ async def test_the_manifest_is_introspected_by_its_address(memory: MemoryStore) 
             "cap_webhook",
             "cap_registry",
             "cap_issues",
+            "cap_chief",
         }
         assert shown["policies"] == ["demiurge/policy@1"]
         assert shown["policy"][-1] == {"when": {}, "decision": "deny"}
