@@ -49,7 +49,7 @@ export function Catalog() {
   );
 }
 
-/** An archetype is advice: a tool without one, and one for any, are found with each. */
+/** Returns whether a tool has the words of a search, and the archetype and the layer that were chosen. */
 function fits(tool: PromptTool, { text, archetype, layer }: { text: string; archetype: string; layer: string }): boolean {
   const words = `${tool.id} ${tool.name} ${tool.usage_notes}`.toLowerCase();
   const isFor = archetype === "" || tool.archetype === archetype;
