@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.bootstrap.asked_models import asking, opened_with, review_of
 from tests.bootstrap.child_program import run_program
+from tests.bootstrap.test_prompt_catalog import definitions
 from tests.provider import Provider, serving
 from tests.registry.proposals import proposal_of
 
@@ -228,6 +229,37 @@ async def test_a_used_up_budget_is_refused_and_said(tmp_path: Path, server: Prov
         assert len(model.bodies) == 60
         other = await proposed(world, id="another_tool", name="Another tool")
         await refused("bad_answer", world.prompt_tools.ask_model(other.id, other.digest))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"max_request": 0},
+        {"max_requests": None},
+        {"max_requests": "5"},
+        {"max_tokens": -1},
+        {"max_tokens": True},
+        [],
+        "x",
+    ],
+    ids=repr,
+)
+async def test_no_model_is_asked_under_a_budget_that_cannot_be_read(
+    tmp_path: Path, server: Provider, setting: object
+) -> None:
+    model, own = asking(server), definitions(tmp_path, setting, "model_runs")
+    given: dict[str, Any] = {"provider": "openai-chat", "model": "m", "base_url": server.url, "manifest": own}
+    async with World.open(tmp_path / "w", environment={"HOME": str(tmp_path)}, **given) as world:
+        made = await proposed(world)
+        said = await refused("bad_setting", world.prompt_tools.ask_model(made.id, made.digest))
+        assert "max_cost_micros, max_requests, max_tokens" in said
+        assert (model.bodies, (await world.prompt_tools.proposal(made.id)).model_runs) == ([], {})
+
+
+async def test_a_models_name_is_printable(world: World, server: Provider) -> None:
+    model, made = asking(server), await proposed(world)
+    await refused("bad_model", world.prompt_tools.ask_model(made.id, made.digest, model="m\u202e\x1b[2J"))
+    assert model.bodies == []
 
 
 KILLS = (

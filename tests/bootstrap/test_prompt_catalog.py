@@ -151,7 +151,7 @@ async def test_an_unknown_form_of_the_catalog_is_refused_by_name(tmp_path: Path,
     assert provider.seen == []
 
 
-def definitions(folder: Path, setting: str, name: str = "prompt_catalog") -> Path:
+def definitions(folder: Path, setting: object, name: str = "prompt_catalog") -> Path:
     """Returns a folder with the shipped app's definitions and this value of a setting."""
     root = {**app().root, "settings": {**app().root["settings"], name: setting}}
     own = folder / "own"

@@ -25,6 +25,7 @@ EARLIER: frozenset[Ref] = frozenset(
             "sha256:9420f058729cca56138de93f16674bda768f2e2f4defce555cf10a668e52dd36",  # issues
             "sha256:c1a89ee914293bb28a0c285806764523a79e9459cfc074b8d41434b3d4e276e7",  # issues with any id
             "sha256:94906e434f82025f669f63186cbe9ef8383d73164140648756c3fdccf61c6367",  # proposals with any id
+            "sha256:30b33714940603b26d7231962083fb6e4940a42f0cbba131f671ab54f0e06488",  # model runs with any setting
         ),
     )
 )

@@ -48,6 +48,11 @@ MAX_ANSWER_TOKENS: Final = 2048
 
 _LIMITS: Final = {"max_requests": 60, "max_tokens": 300_000}
 """The budget of the runs on one proposal, unless the manifest's setting `model_runs` says otherwise."""
+_NAMES: Final = {*_LIMITS, "max_cost_micros"}
+_BAD_SETTING: Final = (
+    f"The manifest's setting `model_runs` is an object with any of {', '.join(sorted(_NAMES))}, each a whole number "
+    "from 0. Correct it: no model is asked under a budget that can't be read."
+)
 _MAX_NAME: Final = 256
 _MAX_CASES: Final = 10
 
@@ -76,8 +81,10 @@ def _asked(state: State | None, value: Mapping[str, Any], context: ReducerContex
         return _refused(context, "unknown_kind", f"A model run is one of {', '.join(KINDS)}.")
     if (len(value["cases"]) > 0) != (value["kind"] == CASES) or len(value["cases"]) > _MAX_CASES:
         return _refused(context, "no_case", f"A run of cases names 1 to {_MAX_CASES} of them; a review names none.")
-    if not all(0 < len(value[name]) <= _MAX_NAME for name in ("provider", "model")):
-        return _refused(context, "bad_model", "Name a provider and a model.")
+    if not all(0 < len(value[name]) <= _MAX_NAME and value[name].isprintable() for name in ("provider", "model")):
+        return _refused(context, "bad_model", "Name a provider and a model, in printable characters.")
+    if not _is_budget(context.settings.get("model_runs", _LIMITS)):
+        return _refused(context, "bad_setting", _BAD_SETTING)
     if state is not None and state["going"] is not None:
         return _refused(context, "busy", "A model run on this proposal is going on: wait until it is over.")
     used = state["used"] if state is not None else {"requests": 0, "tokens": 0, "cost_micros": 0, "unpriced": 0}
@@ -194,6 +201,13 @@ def _counted(
     known = run["cost_micros"] is not None and cost_micros is not None
     cost = run["cost_micros"] + cost_micros if known else None
     return used, {**run, "requests": run["requests"] + 1, "tokens": run["tokens"] + tokens, "cost_micros": cost}
+
+
+def _is_budget(limits: object) -> bool:
+    """Returns whether the setting has the form of a budget. A misspelt limit is no limit, so it is refused."""
+    if not isinstance(limits, Mapping) or not limits.keys() <= _NAMES:
+        return False
+    return all(type(limit) is int and limit >= 0 for limit in limits.values())
 
 
 def _shortfall(used: Mapping[str, int], context: ReducerContext) -> str | None:
