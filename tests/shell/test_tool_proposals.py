@@ -420,3 +420,25 @@ async def test_a_model_is_asked_for_a_review_which_is_shown_as_its_advice(screen
         await expect(shown).to_contain_text("By the model gpt-5-mini, asked by user:user")
         await expect(shown.get_by_role("progressbar")).to_have_count(0)
     assert await state_of(served, made["id"]) == "user_decision"
+
+
+async def test_the_test_cases_are_tried_on_a_model_and_each_reply_is_shown_as_advice(screen: Screen) -> None:
+    served, provider = screen.served, screen.served.provider
+    made = await propose(served)
+    agent = await open_proposal(screen, made["id"], "agent")
+    await expect(agent.get_by_text("Try the test cases on a model")).to_have_count(0)
+    page = await open_proposal(screen, made["id"])
+    section = page.get_by_role("region", name="The test cases on a model")
+    replies = [provider.answer(provider.text(text)) for text in ('It is slow: "She waited."', "It is slow.")]
+    provider.say(*replies)
+    await section.get_by_text("Try the test cases on a model").click()
+    await section.get_by_role("button", name="Try the test cases").click()
+    for shown in (section, agent.get_by_role("region", name="The test cases on a model")):
+        await expect(shown).to_contain_text("1 of 2 right")
+        await expect(shown.locator("[data-result='quotes']")).to_contain_text("right")
+        wrong = shown.locator("[data-result='no_quotes']")
+        await expect(wrong).to_contain_text("must_match")
+        await wrong.get_by_text("The model's reply").click()
+        await expect(wrong.locator("pre")).to_have_text("It is slow.")
+        await expect(shown).to_contain_text("2 requests")
+    assert await state_of(served, made["id"]) == "chief_review"

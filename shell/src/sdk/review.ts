@@ -95,6 +95,9 @@ export interface ModelRun {
   tokens: number;
   /** Null if nobody knows what an answer cost. */
   cost_micros: number | null;
+  /** The test cases that a run of `cases` tries, and what came of those that were tried. */
+  cases: string[];
+  results: { case: string; right: boolean; broken: string[]; reply: string }[];
   at_ms: number;
   ended_at_ms: number | null;
 }
@@ -126,8 +129,8 @@ export interface ToolProposal {
   review_issue: string;
   decision_issue: string;
   version: number | null;
-  /** The last run of each kind (`review`). */
-  model_runs: Record<string, ModelRun>;
+  /** The last run of each kind. */
+  model_runs: { review?: ModelRun; cases?: ModelRun };
 }
 
 export interface DiffSide {
@@ -202,6 +205,9 @@ export const skipReviewPost = (id: string, digest: string, reason: string) =>
 /** Asks a model for a review, and answers once it has given one. `model`: the one of the world by default. */
 export const askModelPost = (id: string, digest: string, model?: string) =>
   post<ToolProposal>(proposals(id, "/ask-model"), { digest, model });
+/** Tries the automatic test cases on a model, and answers once all have run. */
+export const tryCasesPost = (id: string, digest: string, model?: string) =>
+  post<ToolProposal>(proposals(id, "/advisory-run"), { digest, model });
 export const verdictPost = (id: string, digest: string, given: { case: string; passed: boolean; note: string }) =>
   post<ToolProposal>(proposals(id, "/verdicts"), { digest, ...given });
 export const checksPost = (id: string) => post<ToolProposal>(proposals(id, "/checks"), {});

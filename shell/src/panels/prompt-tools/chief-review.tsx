@@ -3,9 +3,9 @@ import { type FormEvent, useId, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
 import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
-import { type ChiefAnswers, type Review, reviewPost, skipReviewPost, type ToolProposal } from "../../sdk/review";
+import { askModelPost, type ChiefAnswers, type Review, reviewPost, skipReviewPost, type ToolProposal } from "../../sdk/review";
 import { useSession } from "../../session";
-import { AskModel } from "./ask-model";
+import { ModelRuns, type ModelRunWords } from "./model-run";
 import { isChief, isUser } from "./review-words";
 import { useSend } from "./use-send";
 
@@ -18,6 +18,15 @@ const QUESTIONS: [name: "sensible" | "overlaps" | "violates" | "changes", questi
 
 const RECOMMENDED: Record<string, string> = { approve: "approve it", modify: "have it changed", reject: "reject it" };
 
+const MODEL_WORDS: ModelRunWords = {
+  does: "reads the proposal",
+  askFirst: "Ask a model for a review",
+  askAgain: "Ask a model again",
+  button: "Ask the model",
+  note: "What the model says is advice: a user decides.",
+  failed: "The last question to a model failed; it was asked",
+};
+
 interface ChiefReviewProps {
   proposal: ToolProposal;
   isCurrent: boolean;
@@ -28,6 +37,8 @@ export function ChiefReview({ proposal, isCurrent, reload }: ChiefReviewProps) {
   const session = useSession();
   const { review, state } = proposal;
   const mayReview = isChief(session) && (state === "chief_review" || state === "user_decision");
+  const isReviewed = review !== null && review.kind !== "model";
+  const mayAsk = (isUser(session) || isChief(session)) && (state === "chief_review" || state === "user_decision") && !isReviewed;
   const maySkip = isUser(session) && state === "chief_review";
   return (
     <section className="card" aria-labelledby="chief-review">
@@ -43,7 +54,15 @@ export function ChiefReview({ proposal, isCurrent, reload }: ChiefReviewProps) {
           <ReviewForm proposal={proposal} isCurrent={isCurrent} reload={reload} />
         </details>
       )}
-      <AskModel proposal={proposal} isCurrent={isCurrent} reload={reload} />
+      <ModelRuns
+        proposal={proposal}
+        kind="review"
+        words={MODEL_WORDS}
+        mayAsk={mayAsk}
+        post={askModelPost}
+        isCurrent={isCurrent}
+        reload={reload}
+      />
       {maySkip && (
         <details>
           <summary>Go on without the review</summary>

@@ -5,6 +5,7 @@ import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
 import { type CaseVerdict, type Finding, type ProposalCase, type ToolProposal, verdictPost } from "../../sdk/review";
 import { useSession } from "../../session";
+import { CasesOnModel } from "./cases-on-model";
 import { ProposedText, ProposedValue } from "./proposed-text";
 import { isChief, isOpen, isUser } from "./review-words";
 import { useSend } from "./use-send";
@@ -38,6 +39,7 @@ export function TestCases({ proposal, findings, isCurrent, reload }: CasesProps)
           {each.reply == null && <Verdict proposal={proposal} id={each.id} isCurrent={isCurrent} reload={reload} />}
         </section>
       ))}
+      <CasesOnModel proposal={proposal} isCurrent={isCurrent} reload={reload} />
     </section>
   );
 }
