@@ -11,6 +11,7 @@ import pytest
 from tests.bootstrap.child_program import run_program
 from tests.bootstrap.reviewed_worlds import approve, live, opened, proposals, propose, tool_in, user_file
 from tests.registry.prompt_tools import tool_of
+from tests.registry.proposals import proposal_of
 
 from demiurge import World
 from demiurge.bootstrap.backend.connection import OwnerConnection
@@ -18,8 +19,10 @@ from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import socket_path
 from demiurge.errors import Conflict, Unavailable, UsageError
 from demiurge.faults import armed
-from demiurge.registry.layers import LayerDamaged, read_layer, write_layer
+from demiurge.registry.layer_proposal import layer_proposal_id
+from demiurge.registry.layers import LayerChange, LayerDamaged, read_layer, write_layer
 from demiurge.registry.prompt_tool import PromptTool
+from demiurge.registry.proposal import read_proposal
 from demiurge.values.caller import Caller
 
 
@@ -116,6 +119,37 @@ async def test_a_change_is_proposed_once(tmp_path: Path) -> None:
     async with opened(folder) as world:
         await world.prompt_tools.sync()
         assert len(await proposals(world)) == 1
+
+
+@pytest.mark.parametrize("taken", [1, 2])
+async def test_a_change_is_proposed_although_an_agent_took_its_id(taken: int, tmp_path: Path) -> None:
+    folder, change = tmp_path / "w", LayerChange("new", "scene_pacer", tool_of(), None)
+    async with opened(folder) as world:
+        await world.prompt_tools.sync()
+        agent = world.acting_as(Caller("agent", roles=("agent",)))
+        for number in range(taken):
+            await propose(agent, layer_proposal_id("user", change, 0, number), goals="Something else.")
+        edit(user_file(folder), tool_of())
+        for _ in range(2):
+            user = (await world.prompt_tools.sync())[0]
+            [name] = user.proposals
+            found = await proposals(world)
+            assert (user.problem, len(found)) == (None, taken + 1)
+            assert found[name]["submitted_by"] == "file:user"
+            user_file(folder).write_bytes(user_file(folder).read_bytes() + b"\n")
+
+
+async def test_an_edit_that_somebody_revised_is_not_proposed_again(tmp_path: Path) -> None:
+    folder = tmp_path / "w"
+    edit(user_file(folder), tool_of())
+    async with opened(folder) as world:
+        [name] = (await world.prompt_tools.sync())[0].proposals
+        body = read_proposal(proposal_of(base=None, goals="Revised.")).encode()
+        await world.submit("sys/ToolProposalRevise@1", {"proposal_id": name, "body_ref": world.blobs.put(body)})
+        assert (await proposals(world))[name]["revision"] == 2
+        edit(user_file(folder), tool_of(), tool_of(id="other_tool"))
+        await world.prompt_tools.sync()
+        assert sorted(cell["tool"] for cell in (await proposals(world)).values()) == ["other_tool", "scene_pacer"]
 
 
 async def test_an_edited_tool_becomes_a_proposal_on_the_live_version(tmp_path: Path) -> None:

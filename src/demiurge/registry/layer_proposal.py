@@ -53,9 +53,10 @@ _WRONG: Final = {
 }
 
 
-def layer_proposal_id(layer: str, change: LayerChange, approvals: int) -> str:
+def layer_proposal_id(layer: str, change: LayerChange, approvals: int, taken: int = 0) -> str:
     """Returns the id of the proposal: the same for the same change, so that it is proposed once, however often the file
-    is read. `approvals`: how many versions of the tool were approved in this layer before."""
+    is read. `approvals`: how many versions of the tool were approved in this layer before; `taken`: how many of the ids
+    before this one belong to proposals of others."""
     digest = None if change.tool is None else change.tool.digest
-    what = [layer, change.kind, change.id, digest, change.base, approvals]
+    what = [layer, change.kind, change.id, digest, change.base, approvals, *([taken] if taken else ())]
     return f"f{ref_digest(ref_of(canonical_json.encode(what))).hex()[:16]}"

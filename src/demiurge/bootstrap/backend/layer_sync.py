@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -127,8 +128,8 @@ class PromptToolFiles:
         if seen is not None and (seen["digest"], seen["problem"]) == (digest, problem):
             return status
         changes = layer_changes(self._pinned(layer), found.file, self._before(layer)) if found.file is not None else []
-        fresh = [(change, name) for change in changes if not self._is_known(name := self._name(layer, change))]
-        refused = [await self._propose(layer, change, name, caller) for change, name in fresh[:MAX_PROPOSALS]]
+        fresh = [change for change in changes if self._free_id(layer, change) is not None]
+        refused = [await self._propose(layer, change, caller) for change in fresh[:MAX_PROPOSALS]]
         faults.point("layer.proposed")
         if len(fresh) <= MAX_PROPOSALS:
             await self._note(layer, found.data if found.file is not None else None, problem, caller)
@@ -154,25 +155,38 @@ class PromptToolFiles:
         except NotFound:
             return None
 
-    def _name(self, layer: str, change: LayerChange) -> str:
-        count = sum((entry["layer"], entry["tool"]) == (layer, change.id) for entry in self._cell("history", ()))
-        return layer_proposal_id(layer, change, count)
+    def _free_id(self, layer: str, change: LayerChange) -> str | None:
+        """Returns the id for the proposal of a change; None if the file has proposed it. Others can predict an id and
+        take it: then the next one is free."""
+        approvals = sum((entry["layer"], entry["tool"]) == (layer, change.id) for entry in self._cell("history", ()))
+        names = (layer_proposal_id(layer, change, approvals, taken) for taken in count())
+        for name, cell in ((name, self._host.state(Unit(PROPOSAL, name)).cell) for name in names):
+            if cell is None:
+                return name
+            if _is_of_file(cell, layer, change):
+                return None
+        raise AssertionError("There is always another id.")
 
-    def _is_known(self, name: str) -> bool:
-        return self._host.state(Unit(PROPOSAL, name)).cell is not None
-
-    async def _propose(self, layer: str, change: LayerChange, name: str, caller: Caller) -> str | None:
-        """Submits a proposal. Returns why the unit of the proposal refuses it, None if it takes it."""
+    async def _propose(self, layer: str, change: LayerChange, caller: Caller) -> str | None:
+        """Submits a proposal. Returns why its unit refuses it; None if it takes it, or the file has proposed it."""
         live = self._tool(change.base) if change.kind == "delete" and change.base is not None else None
         body = await self._host.put_blob(layer_proposal(layer, change, live).encode())
         author = Caller(_author(layer), caller.tenant, ("agent",), "file")
-        value = {"proposal_id": name, "body_ref": body}
-        accepted = await self._host.submit(PROPOSAL_SUBMIT, value, caller=author)
-        for record in self._host.records(Unit.parse(accepted.unit), accepted.seq + 1):
+        while (name := self._free_id(layer, change)) is not None:
+            accepted = await self._host.submit(PROPOSAL_SUBMIT, {"proposal_id": name, "body_ref": body}, caller=author)
+            refused = self._refusal(Unit.parse(accepted.unit), accepted.seq)
+            if refused is None or refused["code"] != "exists":
+                return None if refused is None else f"{change.id}: {refused['message']}"
+        return None
+
+    def _refusal(self, unit: Unit, seq: int) -> Mapping[str, Any] | None:
+        """Returns what the unit of a proposal refused of the event that its record `seq` holds."""
+        for record in self._host.records(unit, seq + 1):
             if record.is_ingress:
                 break
             if record.kind == "event" and record.body["schema"] == REFUSED:
-                return f"{change.id}: {record.body['value']['message']}"
+                found: Mapping[str, Any] = record.body["value"]
+                return found
         return None
 
     async def _note(self, layer: str, data: bytes | None, problem: str | None, caller: Caller) -> None:
@@ -236,6 +250,15 @@ class PromptToolFiles:
 
     def _tool(self, digest: Ref) -> PromptTool:
         return PromptTool.from_json(canonical_json.parse_object(self._host.get_blob(digest)))
+
+
+def _is_of_file(cell: Mapping[str, Any], layer: str, change: LayerChange) -> bool:
+    """Returns whether a proposal is the one that the layer file made of this change; people may have revised it."""
+    if cell["submitted_by"] != _author(layer):
+        return False
+    if change.tool is None:
+        return bool(cell["kind"] == change.kind)
+    return bool(cell["revisions"][0]["digest"] == layer_proposal(layer, change, None).digest)
 
 
 def _author(layer: str) -> str:
