@@ -18,6 +18,7 @@ __all__ = [
     "AuthCapability",
     "BlobAccess",
     "Clock",
+    "FoundIssues",
     "HttpAccess",
     "HttpAnswer",
     "Introspection",
@@ -196,6 +197,15 @@ class IssueSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundIssues:
+    """The issues that a search found. `truncated`: there were more than it looks at, so those that changed longest ago
+    are not among them."""
+
+    issues: Sequence[IssueSummary]
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ReceiptSummary:
     """A receipt that a recorded call of a core tool gave. `actor` made the call; `files`: the paths in its evidence;
     `time_ms`: milliseconds since 1970."""
@@ -210,8 +220,8 @@ class ReceiptSummary:
 class Issues(Protocol):
     """The issues of a world, and the receipts of the calls that worked on them, to read."""
 
-    async def search(self, *, status: str | None = None) -> Sequence[IssueSummary]:
-        """Returns all issues with this status, in any order; None means every status."""
+    async def search(self, *, status: str | None = None) -> FoundIssues:
+        """Returns the issues with this status, in any order; None means every status."""
         ...
 
     async def recent_receipts(self, *, limit: int) -> Sequence[ReceiptSummary]:

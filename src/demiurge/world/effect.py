@@ -99,8 +99,9 @@ class Services(Protocol):
 
     async def read_cell(self, unit: Unit) -> CellReading: ...
 
-    def keys(self, module: str) -> Iterator[str]:
-        """Yields the keys of the module's units, in order, those of deleted cells included."""
+    def keys(self, module: str, *, latest_first: bool = False) -> Iterator[str]:
+        """Yields the keys of the module's units, those of deleted cells included: in order, or with `latest_first`
+        those with the latest records first."""
         ...
 
     def records(self, unit: Unit, from_seq: int = 0) -> Iterator[Record]: ...

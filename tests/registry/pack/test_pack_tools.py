@@ -16,7 +16,7 @@ from demiurge.registry.evidence import receipt_from_json
 from demiurge.registry.pack.load import core_tool
 from demiurge.registry.pack.tools import PACK_TOOLS
 from demiurge.tools import ToolExecResult, ToolPolicy, ToolRunner, Workspaces
-from demiurge.tools.capabilities import Issues, IssueSummary, ReceiptSummary
+from demiurge.tools.capabilities import FoundIssues, Issues, IssueSummary, ReceiptSummary
 
 ONE, TWO = "Story/SCN-scene-1-mara.md", "Story/SCN-low-tide.md"
 
@@ -44,12 +44,12 @@ NO_FILES = {"search_issues", "task_router", "issue_status_summarizer", "beat_arc
 class Board:
     """A list of issues and receipts."""
 
-    async def search(self, *, status: str | None = None) -> Sequence[IssueSummary]:
+    async def search(self, *, status: str | None = None) -> FoundIssues:
         found = [
             IssueSummary("7", "Old gate", "open", "high", "ann", ("canon",), 1, 2),
             IssueSummary("8", "New gate", "closed", "low", "bo", ("canon", "gate"), 3, 4),
         ]
-        return [issue for issue in found if status in (None, issue.status)]
+        return FoundIssues([issue for issue in found if status in (None, issue.status)])
 
     async def recent_receipts(self, *, limit: int) -> Sequence[ReceiptSummary]:
         return [ReceiptSummary("rcpt_" + "0" * 32, "file_reader", "agent:ann", 5, (ONE,))][:limit]

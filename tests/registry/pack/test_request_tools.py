@@ -13,7 +13,7 @@ from demiurge.registry.pack.issue_status_summarizer import SummarizeIssues
 from demiurge.registry.pack.result import GatherError
 from demiurge.registry.pack.search_issues import SearchIssues
 from demiurge.registry.pack.task_router import RouteTask
-from demiurge.tools.capabilities import IssueSummary, ReceiptSummary
+from demiurge.tools.capabilities import FoundIssues, IssueSummary, ReceiptSummary
 
 FULL = "pov Mara, setting harbour, goal the boat, conflict the tide, ending a decision"
 
@@ -83,13 +83,13 @@ async def test_a_full_brief_gets_its_beats(density: Any, most: int | None, clust
 class Board:
     """Thirty issues, every third closed, and seven receipts."""
 
-    async def search(self, *, status: str | None = None) -> Sequence[IssueSummary]:
+    async def search(self, *, status: str | None = None) -> FoundIssues:
         found = [
             IssueSummary(str(n), f"Issue {n}", "closed" if n % 3 == 0 else "open", "low", "Ann", ("a",), n, 100 - n)
             for n in range(30)
         ]
         found.append(IssueSummary("w", "Waits", "waiting-on-user", "urgent", "user", ("a", "B"), 99, 0))
-        return [issue for issue in found if status in (None, issue.status)]
+        return FoundIssues([issue for issue in found if status in (None, issue.status)])
 
     async def recent_receipts(self, *, limit: int) -> Sequence[ReceiptSummary]:
         return [
@@ -118,6 +118,18 @@ async def test_the_summary_counts_every_issue() -> None:
     assert len(value["recent_activity"]) == 5
     assert value["files_touched"] == ["a.md", "0.md", "1.md", "2.md", "3.md", "4.md"]
     assert value["status"].startswith("21 issues are not closed, 1 of them waiting for the user. The latest receipt is")
+
+
+async def test_a_search_that_left_issues_out_says_so() -> None:
+    class Long(Board):
+        async def search(self, *, status: str | None = None) -> FoundIssues:
+            return FoundIssues((await super().search(status=status)).issues, truncated=True)
+
+    for board, expected in ((Board(), False), (Long(), True)):
+        found = (await search_issues.gather(SearchIssues(status="all"), board)).value
+        summary = (await issue_status_summarizer.gather(SummarizeIssues(), board)).value
+        assert found["truncated"] is summary["truncated"] is expected
+        assert ("changed longest ago" in found["note"]) is ("changed longest ago" in summary["status"]) is expected
 
 
 async def test_a_project_without_receipts_says_so() -> None:

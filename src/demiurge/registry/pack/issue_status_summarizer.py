@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from demiurge.registry.pack.parameters import DRY_RUN
 from demiurge.registry.pack.result import Gathered, dry_run_of
+from demiurge.registry.pack.search_issues import ONLY_LATEST
 from demiurge.tools.capabilities import Issues, IssueSummary, ReceiptSummary
 
 __all__ = ["SummarizeIssues", "gather"]
@@ -26,15 +27,19 @@ class SummarizeIssues:
 
 async def gather(params: SummarizeIssues, issues: Issues) -> Gathered:
     """Returns the issues that are not closed (latest change first), the number of issues of each status, the latest
-    receipts and the files in them. Every issue is counted, also those that are not shown."""
+    receipts and the files in them. Every issue that the search looks at is counted, also those that are not shown."""
     if params.dry_run:
         return dry_run_of(params)
-    found = await issues.search()
+    searched = await issues.search()
+    found = searched.issues
     receipts = (await issues.recent_receipts(limit=_MAX_RECEIPTS))[:_MAX_RECEIPTS]
     active = sorted((i for i in found if i.status != "closed"), key=lambda i: (-i.updated_ms, i.id))
     counts = Counter({"open": 0, "waiting-on-user": 0, "closed": 0})
     counts.update(issue.status for issue in found)
     files = list(dict.fromkeys(path for receipt in receipts for path in receipt.files))
+    status = _status(len(active), counts["waiting-on-user"], receipts)
+    if searched.truncated:
+        status += f" {ONLY_LATEST}"
     return Gathered(
         {
             "active_issues": [_issue(issue) for issue in active[:_MAX_ACTIVE]],
@@ -42,7 +47,8 @@ async def gather(params: SummarizeIssues, issues: Issues) -> Gathered:
             "issue_counts": dict(sorted(counts.items())),
             "recent_activity": [_receipt(receipt) for receipt in receipts],
             "files_touched": files[:_MAX_FILES],
-            "status": _status(len(active), counts["waiting-on-user"], receipts),
+            "truncated": searched.truncated,
+            "status": status,
         }
     )
 

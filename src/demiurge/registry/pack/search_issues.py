@@ -8,10 +8,12 @@ from typing import Any, Final, Literal
 from demiurge.registry.pack.result import Gathered
 from demiurge.tools.capabilities import Issues, IssueSummary
 
-__all__ = ["MAX_ISSUES", "SearchIssues", "gather"]
+__all__ = ["MAX_ISSUES", "ONLY_LATEST", "SearchIssues", "gather"]
 
 MAX_ISSUES: Final = 20
 """The most issues in a result."""
+
+ONLY_LATEST: Final = "The world has more issues than a search looks at: those that changed longest ago are left out."
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class SearchIssues:
 async def gather(params: SearchIssues, issues: Issues) -> Gathered:
     """Returns the issues for which every given filter holds, newest first. Tags are compared with their case."""
     given = await issues.search(status=None if params.status == "all" else params.status)
-    found = sorted((issue for issue in given if _fits(params, issue)), key=lambda i: (-i.created_ms, i.id))
+    found = sorted((issue for issue in given.issues if _fits(params, issue)), key=lambda i: (-i.created_ms, i.id))
     shown = [
         {
             "id": issue.id,
@@ -41,7 +43,8 @@ async def gather(params: SearchIssues, issues: Issues) -> Gathered:
         }
         for issue in found[:MAX_ISSUES]
     ]
-    return Gathered({"issues": shown, "total": len(found), "note": _note(len(found))})
+    note = _note(len(found)) + (f" {ONLY_LATEST}" if given.truncated else "")
+    return Gathered({"issues": shown, "total": len(found), "truncated": given.truncated, "note": note})
 
 
 def _fits(params: SearchIssues, issue: IssueSummary) -> bool:

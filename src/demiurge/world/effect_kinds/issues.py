@@ -11,7 +11,7 @@ from demiurge.world.effect_kinds.types import HASH, NAT, TEXT, option, record, s
 __all__ = ["ISSUES", "MAX_ISSUES", "RECENT_RECORDS"]
 
 MAX_ISSUES: Final = 2000
-"""The most issues that a world may have for a search."""
+"""How many issues a search looks at: those that changed last."""
 
 RECENT_RECORDS: Final = 5000
 """How many of the world's last records are searched for the receipts of core tools."""
@@ -30,7 +30,10 @@ ISSUES: Final = EffectFamily(
             params=record(status=option(TEXT)),
             receipt=record(issues_ref=HASH, count=NAT),
             origins=("tool",),
-            notes={"issues_ref": "each issue without its text, with its `reading`"},
+            notes={
+                "issues_ref": f"each issue without its text, with its `reading`; of more than {MAX_ISSUES} issues "
+                "those that changed last, and `truncated`"
+            },
         ),
         EffectKind(
             name="issues.receipts",

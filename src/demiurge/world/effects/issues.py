@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from demiurge.errors import DemiurgeError, NotFound
 from demiurge.registry.core_ids import CORE_IDS
-from demiurge.tools.capabilities import IssueSummary, ReceiptSummary
+from demiurge.tools.capabilities import FoundIssues, IssueSummary, ReceiptSummary
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
@@ -54,15 +54,16 @@ class IssueEffects:
 
 
 async def _search(call: EffectCall, params: Mapping[str, Any]) -> Result:
-    """Stores the issues with this status, each with the state of its unit that was read."""
+    """Stores the issues with this status, each with the state of its unit that was read. In a world with more than
+    `MAX_ISSUES` it looks at those that changed last, and says so."""
     found: list[dict[str, Any]] = []
-    for number, key in enumerate(call.services.keys(ISSUE)):
-        if number == MAX_ISSUES:
-            return failed("too_many", f"This world has more than {MAX_ISSUES} issues: a tool can't search so many.")
+    keys = call.services.keys(ISSUE, latest_first=True)
+    for key in islice(keys, MAX_ISSUES):
         reading = await call.read_cell(Unit(ISSUE, key))
         if reading.cell is not None and params["status"] in (None, reading.cell["status"]):
             found.append({**asdict(_summary(key, reading.cell)), "reading": reading.to_node()})
-    return succeeded(issues_ref=await call.put_blob(canonical_json.encode(found)), count=len(found))
+    document = {"issues": found, "truncated": next(keys, None) is not None}
+    return succeeded(issues_ref=await call.put_blob(canonical_json.encode(document)), count=len(found))
 
 
 def _summary(issue_id: str, cell: Mapping[str, Any]) -> IssueSummary:
@@ -110,11 +111,12 @@ class WorldIssues:
     def __init__(self, call: EffectCall) -> None:
         self._call = call
 
-    async def search(self, *, status: str | None = None) -> Sequence[IssueSummary]:
+    async def search(self, *, status: str | None = None) -> FoundIssues:
         found = await ask(self._call, "issues.search", status=status)
-        entries = canonical_json.parse(self._call.get_blob(Ref(found["issues_ref"])))
-        plain = [{name: value for name, value in entry.items() if name != "reading"} for entry in entries]
-        return [IssueSummary(**{**entry, "tags": tuple(entry["tags"])}) for entry in plain]
+        document = canonical_json.parse_object(self._call.get_blob(Ref(found["issues_ref"])))
+        plain = [{name: value for name, value in entry.items() if name != "reading"} for entry in document["issues"]]
+        issues = [IssueSummary(**{**entry, "tags": tuple(entry["tags"])}) for entry in plain]
+        return FoundIssues(issues, document["truncated"])
 
     async def recent_receipts(self, *, limit: int) -> Sequence[ReceiptSummary]:
         found = await ask(self._call, "issues.receipts", limit=limit)

@@ -373,8 +373,10 @@ class Host:
         await self._committer.write(self.store.put_blobs, [node, *chunks.values()])
         return CellReading(unit, state.seq, state.cell, ref_of(node), state.head, state.manifest)
 
-    def keys(self, module: str) -> Iterator[str]:
-        return (Unit.parse(head.unit).key for head in self.store.heads(f"{module}/"))
+    def keys(self, module: str, *, latest_first: bool = False) -> Iterator[str]:
+        heads = self.store.heads(f"{module}/")
+        found = sorted(heads, key=lambda head: -head.position) if latest_first else heads
+        return (Unit.parse(head.unit).key for head in found)
 
     async def granting_record(
         self, unit: Unit, ref: Ref, accept: Callable[[Record], bool] = lambda _record: True
