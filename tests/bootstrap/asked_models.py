@@ -23,6 +23,7 @@ class Asked:
     """A server of Chat Completions. `reply` makes its answer from the messages; `bodies` are the requests so far."""
 
     reply: Callable[[list[dict[str, Any]]], str]
+    usage: dict[str, int] = field(default_factory=lambda: {"prompt_tokens": 700, "completion_tokens": 50})
     bodies: list[dict[str, Any]] = field(default_factory=list)
 
     def next(self, body: Any, key: str) -> Answer:
@@ -31,7 +32,7 @@ class Asked:
         answer = {
             "id": f"c{len(self.bodies)}",
             "choices": [{"index": 0, "message": said, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 700, "completion_tokens": 50},
+            "usage": self.usage,
         }
         return Answer(json.dumps(answer).encode(), kind="application/json")
 

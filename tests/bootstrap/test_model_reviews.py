@@ -231,6 +231,25 @@ async def test_a_used_up_budget_is_refused_and_said(tmp_path: Path, server: Prov
         await refused("bad_answer", world.prompt_tools.ask_model(other.id, other.digest))
 
 
+async def test_an_answer_without_usage_counts_the_most_tokens_that_it_may_have(world: World, server: Provider) -> None:
+    model = asking(server)
+    model.usage = {"prompt_tokens": 0, "completion_tokens": 0}
+    made = await proposed(world)
+    reviewed = await world.prompt_tools.ask_model(made.id, made.digest)
+    assert reviewed.model_runs["review"]["tokens"] == 2048
+
+
+async def test_a_request_that_was_never_sent_uses_nothing_of_the_budget(tmp_path: Path, server: Provider) -> None:
+    model, own = asking(server), definitions(tmp_path, {"max_cost_micros": 1_000_000}, "model_runs")
+    given: dict[str, Any] = {"provider": "openai-chat", "model": "gpt-5-mini", "manifest": own}
+    async with World.open(tmp_path / "w", environment={"HOME": str(tmp_path)}, **given) as world:
+        made = await proposed(world)
+        await refused("secret_unavailable", world.prompt_tools.ask_model(made.id, made.digest))
+        await refused("secret_unavailable", world.prompt_tools.ask_model(made.id, made.digest))
+        run = (await world.prompt_tools.proposal(made.id)).model_runs["review"]
+        assert (run["requests"], run["cost_micros"], model.bodies) == (0, 0, [])
+
+
 @pytest.mark.parametrize(
     "setting",
     [

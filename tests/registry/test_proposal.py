@@ -94,6 +94,17 @@ def test_a_pattern_that_can_not_be_matched_in_linear_time_is_refused(pattern: An
         read_proposal(proposal_of(testCases=cases))
 
 
+def test_a_test_case_has_at_most_fifty_patterns_of_a_kind() -> None:
+    cases = proposal_of()["testCases"]
+    for count in (50, 51):
+        cases[0]["expect"] = {"must_match": ["a"] * count}
+        if count == 50:
+            read_proposal(proposal_of(testCases=cases))
+            continue
+        with pytest.raises(InvalidValue, match="must_match: has at most 50 patterns"):
+            read_proposal(proposal_of(testCases=cases))
+
+
 def test_a_pattern_matches_anywhere() -> None:
     assert is_match("b+", "abbc")
     assert not is_match("^b", "abbc")

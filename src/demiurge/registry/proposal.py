@@ -41,6 +41,7 @@ _EXPECT: Final[Mapping[str, type]] = {
 }
 _GIVEN: Final[Mapping[str, type]] = {"message": str, "files": Mapping, "tool_results": list, "receipts": list}
 _MAX_TEXT = 8000
+_MAX_PATTERNS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,9 @@ def _pattern_problems(expect: Any, path: str) -> list[tuple[str, str]]:
     wrong = []
     for name in ("must_match", "must_not_match"):
         patterns = expect.get(name, ()) if isinstance(expect, Mapping) else ()
+        if isinstance(patterns, list) and len(patterns) > _MAX_PATTERNS:
+            wrong.append((f"{path}.{name}", f"has at most {_MAX_PATTERNS} patterns"))
+            continue
         for pattern in patterns if isinstance(patterns, list) else ():
             try:
                 checked_pattern(pattern)

@@ -26,6 +26,8 @@ EARLIER: frozenset[Ref] = frozenset(
             "sha256:c1a89ee914293bb28a0c285806764523a79e9459cfc074b8d41434b3d4e276e7",  # issues with any id
             "sha256:94906e434f82025f669f63186cbe9ef8383d73164140648756c3fdccf61c6367",  # proposals with any id
             "sha256:30b33714940603b26d7231962083fb6e4940a42f0cbba131f671ab54f0e06488",  # model runs with any setting
+            "sha256:8782b786ed167c6bf65166765eb9b1e1679dc137f218fb420e8132cb58d356b6",  # model runs, all counted
+            "sha256:3e9d8a1b634314d8fee8ba7ed845dd661a5f65bb4b256e831578010c51c2b765",  # proposals, any registry
         ),
     )
 )

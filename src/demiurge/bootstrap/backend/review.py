@@ -1,7 +1,7 @@
 """Prompt tools, proposals and issues of a world, in the process that owns it.
 
 An event of a caller goes to the unit that decides on it; the answer of the unit, if it refuses, is an event that this
-module turns into an error. Nothing here decides.
+module turns into an error. The units decide who may do what.
 """
 
 from __future__ import annotations

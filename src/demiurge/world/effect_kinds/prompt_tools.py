@@ -64,7 +64,7 @@ PROMPT_TOOLS: Final = EffectFamily(
             origins="plan",
             notes={
                 "answer_ref": "the review that the model's answer is, or what is wrong with the reply of a case",
-                "code": "why the answer is none",
+                "code": "why the answer is not a review",
             },
         ),
     ),

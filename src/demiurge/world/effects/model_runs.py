@@ -1,7 +1,7 @@
 """`registry.prompt` and `registry.answer`: what a model is told of a proposal, and what its answer is.
 
 Both are effects and no part of a reducer, so a later wording of the prompt changes nothing in an old world. They work
-for the run that its unit says is going on, and for no other; so a plan that was started by hand asks no model.
+for the request that its unit has open, and for no other; so a plan that was started by hand asks no model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from demiurge.wire.items import Message
 from demiurge.world.effect import CellReading, EffectCall, Result, succeeded
 from demiurge.world.messages import expand, user_blob
 from demiurge.world.review.live_tools import live_tools
-from demiurge.world.review.model_run_unit import CASES, MODEL_RUN, going_on
+from demiurge.world.review.model_run_unit import CASES, MODEL_RUN, open_request
 from demiurge.world.review.proposal_unit import PROPOSAL
 from demiurge.world.review.registry_unit import REGISTRY, REGISTRY_KEY
 from demiurge.world.unit import Unit
@@ -33,7 +33,7 @@ _SHOWN: Final = 2000
 async def make_prompt(call: EffectCall, params: Mapping[str, Any]) -> Result:
     """Returns the messages of a request. Raises DemiurgeError (`no_run`, `no_proposal`, `other_digest`, `wrong_state`,
     `reviewed`)."""
-    await _require_going_on(call, params)
+    await _require_open_request(call, params)
     found = await call.read_cell(Unit(PROPOSAL, params["proposal"]))
     proposal = _proposal(call, found, params)
     if params["kind"] == CASES:
@@ -49,7 +49,7 @@ async def make_prompt(call: EffectCall, params: Mapping[str, Any]) -> Result:
 async def read_answer(call: EffectCall, params: Mapping[str, Any]) -> Result:
     """Returns the review that an answer is, or what is wrong with the reply of a case, as a blob; a code and a sentence
     if the answer is no review. Raises DemiurgeError (`no_run`, `no_case`)."""
-    await _require_going_on(call, params)
+    await _require_open_request(call, params)
     cost, reply = _cost_micros(call, params["usage_ref"]), _reply(call, params["output_ref"])
     try:
         found = _judged(call, params, reply) if params["kind"] == CASES else read_review(reply, params["digest"])
@@ -70,11 +70,11 @@ async def _stored(call: EffectCall, system: str, text: str) -> list[Ref]:
     return [await call.put_blob(data) for data in (user_blob(system, "system"), user_blob(text))]
 
 
-async def _require_going_on(call: EffectCall, params: Mapping[str, Any]) -> None:
+async def _require_open_request(call: EffectCall, params: Mapping[str, Any]) -> None:
     unit = Unit(MODEL_RUN, params["proposal"])
     cell = (await call.read_cell(unit)).cell if call.unit == unit else None
-    going = going_on(cell) if cell is not None else None
-    if going is None or any(going[name] != params[name] for name in going):
+    wanted = open_request(cell) if cell is not None else None
+    if wanted is None or any(wanted[name] != params[name] for name in wanted):
         raise Conflict("No such model run is going on here: begin one with `demiurge tools review`.", code="no_run")
 
 

@@ -2,13 +2,12 @@
 
 A run of the kind `review` asks a model to review the proposal in the place of the Chief of Staff; one of the kind
 `cases` tries its automatic test cases on a model, one request after the other. The plan of a request makes the prompt,
-asks the model and reads the answer, in three effects that are recorded like all others; here is only what begins a
-run, what it may use, and what comes of it. A review goes to the unit of the proposal, which takes it as advice; an
+asks the model and reads the answer, in three effects that are recorded like all others; this module decides who begins
+a run, keeps its budget, and records its result. A review goes to the unit of the proposal, which takes it as advice; an
 answer that is no review fails the run. What the cases gave stays here, and no approval needs it.
 
 A user or the Chief of Staff begins a run, never an agent. All runs on a proposal share one budget: the setting
-`model_runs` of the manifest, `{max_requests, max_tokens, max_cost_micros}`. It is checked before each request.
-"""
+`model_runs` of the manifest, `{max_requests, max_tokens, max_cost_micros}`. It is checked before each request."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ __all__ = [
     "MODEL_RUN_REFUSED",
     "MODEL_RUN_REQUEST",
     "REVIEW",
-    "going_on",
     "model_run_reducer",
+    "open_request",
 ]
 
 MODEL_RUN: Final = "sys/ModelRun@1"
@@ -53,6 +52,10 @@ _BAD_SETTING: Final = (
     f"The manifest's setting `model_runs` is an object with any of {', '.join(sorted(_NAMES))}, each a whole number "
     "from 0. Correct it: no model is asked under a budget that can't be read."
 )
+_NEVER_SENT: Final = (
+    *("secret_unavailable", "policy_denied", "budget_exceeded", "deadline_exceeded", "effect_params_invalid"),
+)
+"""The codes of a request that was refused before anything was sent to a provider."""
 _MAX_NAME: Final = 256
 _MAX_CASES: Final = 10
 
@@ -124,7 +127,7 @@ def _request(run: Mapping[str, Any], kind: str, context: ReducerContext) -> Emit
     return Emit(MODEL_RUN_REQUEST, request)
 
 
-def going_on(state: State) -> dict[str, Any] | None:
+def open_request(state: State) -> dict[str, Any] | None:
     """Returns the request that is open: its kind, number, case and digest; None if there is none."""
     if state["going"] is None:
         return None
@@ -140,7 +143,8 @@ def _open_case(run: Mapping[str, Any]) -> str:
 def _answered(state: State, run: Mapping[str, Any], value: Mapping[str, Any], context: ReducerContext) -> Step:
     """Takes an answer of a model. The review of a proposal goes to the unit of the proposal; after a case comes the
     next one."""
-    used, run = _counted(state, run, value["tokens"], value["cost_micros"])
+    tokens = value["tokens"] or MAX_ANSWER_TOKENS  # a provider that reports none
+    used, run = _counted(state, run, tokens, value["cost_micros"])
     state = {**state, "used": used}
     if value["answer_ref"] is None:
         return _ended(state, run, context, value["code"], value["message"])
@@ -165,7 +169,7 @@ def _answered(state: State, run: Mapping[str, Any], value: Mapping[str, Any], co
 def _failed(state: State, run: Mapping[str, Any], value: Mapping[str, Any], context: ReducerContext) -> Step:
     """Takes the failure of an effect. A request that was sent counts, with the usage that is known of it."""
     used = state["used"]
-    if value["asked"]:
+    if value["asked"] and value["code"] not in _NEVER_SENT:
         used, run = _counted(state, run, value["tokens"], value["cost_micros"])
     return _ended({**state, "used": used}, run, context, value["code"], value["message"])
 

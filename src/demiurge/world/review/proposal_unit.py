@@ -83,6 +83,7 @@ _RECOMMENDATIONS: Final = ("approve", "modify", "reject")
 _VERDICTS: Final = ("approve", "needs_changes", "reject")
 _MAX_TEXT: Final = 4000
 _MODEL_RUNS: Final = "sys/ModelRun@1/"
+_REGISTRY: Final = "sys/ToolRegistry@1/main"
 
 State = Mapping[str, Any]
 
@@ -205,7 +206,7 @@ def _reviewed(state: State, value: Mapping[str, Any], context: ReducerContext) -
     if not all(answers.values()):
         return _refused(context, "invalid_review", "A review answers all four questions.")
     review = {"kind": "chief", "by": context.stamp.actor, "recommend": value["recommend"], **answers}
-    return take_review(state, {**review, "notes": value["notes"], "model": None}, context)
+    return _take_review(state, {**review, "notes": value["notes"], "model": None}, context)
 
 
 def _assessed(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
@@ -219,7 +220,7 @@ def _assessed(state: State, value: Mapping[str, Any], context: ReducerContext) -
     if state["review"] is not None and state["review"]["kind"] == "chief":
         return _refused(context, "reviewed", "A person has reviewed this revision.")
     names = ("by", "recommend", "sensible", "overlaps", "violates", "changes", "notes", "provider", "model")
-    return take_review(state, {"kind": "model", **{name: value[name] for name in names}}, context)
+    return _take_review(state, {"kind": "model", **{name: value[name] for name in names}}, context)
 
 
 def _skipped(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
@@ -229,10 +230,10 @@ def _skipped(state: State, value: Mapping[str, Any], context: ReducerContext) ->
         return _refused(context, "reason_missing", "Say why the review is skipped: it is recorded.")
     nothing = dict.fromkeys(("sensible", "overlaps", "violates", "changes"), "")
     review = {"kind": "skipped", "by": context.stamp.actor, "recommend": "", **nothing}
-    return take_review(state, {**review, "notes": value["reason"], "model": None}, context)
+    return _take_review(state, {**review, "notes": value["reason"], "model": None}, context)
 
 
-def take_review(state: State, review: Mapping[str, Any], context: ReducerContext) -> Step:
+def _take_review(state: State, review: Mapping[str, Any], context: ReducerContext) -> Step:
     """Puts a reviewed proposal before the user."""
     now_ns, proposal = context.stamp.time_ns, _read(state["body_ref"], context)
     review = {**review, "digest": state["body_ref"], "at": now_ns}
@@ -351,7 +352,7 @@ def _approved(state: State, decision: Mapping[str, Any], context: ReducerContext
 
 def _published(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
     """Takes the registry's answer: the version is live, or the live tool has changed."""
-    if context.origin != "unit" or state["state"] != "approving" or value["digest"] != state["body_ref"]:
+    if context.sender != _REGISTRY or state["state"] != "approving" or value["digest"] != state["body_ref"]:
         return Step()
     if value["code"] is None:
         text = f"{decision_text(state['decision'])} It is live as version {value['version']}."
