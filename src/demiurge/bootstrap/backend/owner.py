@@ -16,6 +16,7 @@ from demiurge.bootstrap.backend.appends import Appends
 from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.layer_sync import PromptToolFiles
 from demiurge.bootstrap.backend.prompt_catalog import PromptCatalog
+from demiurge.bootstrap.backend.review import ReviewLists
 from demiurge.bootstrap.backend.visibility import Visibility
 from demiurge.bootstrap.backend.webhook_notices import WebhookNotices
 from demiurge.bootstrap.digest_key import WorldDigestKey
@@ -105,7 +106,7 @@ class Owner:
         self.doubts = Doubts(store, self.source, self.ledger, clock)
         self.broadcast, self.appends = Broadcast(store.find_ingress), Appends(store)
         self.notices = list(in_force.notices)
-        self.prompt_catalog = PromptCatalog()
+        self.prompt_catalog, self.review_lists = PromptCatalog(), ReviewLists()
         self.webhook_keys = WebhookKeys(secrets.vault, store.world_id)
         self.running: Host | None = None
         """The running host; None until something has to run."""

@@ -122,16 +122,16 @@ class Reading:
         return review.versions(self._owner.reader(), tool)
 
     async def approved_document(self, ref: str) -> dict[str, Any]:
-        return review.approved_document(self._owner.reader(), self._owner.store, ref)
+        return review.approved_document(self._owner.reader(), self._owner.store, self._owner.review_lists, ref)
 
     async def proposals(self, state: str | None = None, tool: str | None = None) -> list[ToolProposalView]:
-        return review.proposals(self._owner.reader(), self._owner.store, state, tool)
+        return review.proposals(self._owner.reader(), self._owner.store, self._owner.review_lists, state, tool)
 
     async def proposal(self, proposal_id: str) -> ToolProposalView:
         return review.proposal(self._owner.reader(), self._owner.store, proposal_id)
 
     async def issues(self) -> list[IssueView]:
-        return review.issues(self._owner.reader(), self._owner.store)
+        return review.issues(self._owner.reader(), self._owner.store, self._owner.review_lists)
 
     async def issue(self, issue_id: str) -> IssueView:
         return review.issue(self._owner.reader(), self._owner.store, issue_id)

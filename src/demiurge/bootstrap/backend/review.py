@@ -6,10 +6,12 @@ module turns into an error. The units decide who may do what.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from demiurge.bootstrap.backend.review_views import CatalogTool, IssueView, ToolProposalView, ToolVersion
+from demiurge.bootstrap.backend.unit_views import UnitViews
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.stores.protocol import Store
 from demiurge.values import canonical_json
@@ -22,6 +24,7 @@ from demiurge.world.review.live_tools import LiveTool, damaged_tools, live_tools
 from demiurge.world.review.model_run_unit import MODEL_RUN, MODEL_RUN_ASK, MODEL_RUN_REFUSED, MODEL_RUN_REQUEST
 from demiurge.world.review.proposal_issues import decide_issue, review_issue
 from demiurge.world.review.proposal_unit import (
+    OPEN_STATES,
     PROPOSAL,
     PROPOSAL_CHECK,
     PROPOSAL_DECIDE,
@@ -38,6 +41,7 @@ from demiurge.world.unit import Unit
 
 __all__ = [
     "MAX_ISSUE_BODY",
+    "ReviewLists",
     "approved_document",
     "body_of",
     "catalog",
@@ -80,6 +84,7 @@ _ERRORS: Final[Mapping[str, type[DemiurgeError]]] = {
 }
 """The class of the error for a code with which a unit refuses; any other is an InvalidValue."""
 
+_OPEN: Final = (*OPEN_STATES, "approving")
 _REGISTRY: Final = Unit(REGISTRY, REGISTRY_KEY)
 
 
@@ -193,22 +198,38 @@ def versions(host: Host, tool_id: str | None) -> list[ToolVersion]:
     ]
 
 
-def approved_document(host: Host, store: Store, ref: str) -> dict[str, Any]:
+def approved_document(host: Host, store: Store, lists: ReviewLists, ref: str) -> dict[str, Any]:
     """Returns the document of an approval, or the record of an approved tool. Raises NotFound for any other address,
     Damaged."""
-    if all(ref not in (version.snapshot, version.digest) for version in versions(host, None)):
+    if not any(ref in addresses for addresses in lists.approved.read(host, store)):
         raise NotFound(f"There is no approved version of a prompt tool at {ref}.")
     found: dict[str, Any] = _json(store, ref)
     return found
 
 
-def proposals(host: Host, store: Store, state: str | None, tool: str | None) -> list[ToolProposalView]:
+class ReviewLists:
+    """The lists of proposals, issues and approved addresses of a world, as they were read last."""
+
+    def __init__(self) -> None:
+        self.proposals = UnitViews(PROPOSAL, _proposal_view)
+        self.issues = UnitViews(ISSUE, _issue_view)
+        self.approved = UnitViews(REGISTRY, _approved)
+
+
+def _approved(_key: str, cell: Mapping[str, Any]) -> frozenset[str]:
+    """Returns the addresses of the documents of all approvals, and of the approved tools."""
+    return frozenset(entry[name] for entry in cell["history"] for name in ("snapshot", "digest"))
+
+
+def proposals(
+    host: Host, store: Store, lists: ReviewLists, state: str | None, tool: str | None
+) -> list[ToolProposalView]:
     """Returns the proposals in this state (None: in any) for this tool, newest first, without bodies and reports."""
     live = _live(host)
     found = [
-        _proposal_view(unit.key, cell, live)
-        for unit, cell in _cells(host, store, PROPOSAL)
-        if state in (None, cell["state"]) and tool in (None, cell["tool"])
+        _on_live(view, live)
+        for view in lists.proposals.read(host, store)
+        if state in (None, view.state) and tool in (None, view.tool)
     ]
     return sorted(found, key=lambda view: (-view.submitted_at_ms, view.id))
 
@@ -219,20 +240,17 @@ def proposal(host: Host, store: Store, proposal_id: str) -> ToolProposalView:
     if cell is None:
         hint = "`demiurge tools proposals` lists them."
         raise NotFound(f"There is no proposal {proposal_id}; {hint}", code="no_proposal")
-    return _proposal_view(proposal_id, cell, _live(host), store, _cell(host, MODEL_RUN, proposal_id))
+    return _on_live(_proposal_view(proposal_id, cell, store, _cell(host, MODEL_RUN, proposal_id)), _live(host))
 
 
 def _proposal_view(
     proposal_id: str,
     cell: Mapping[str, Any],
-    live: Mapping[str, Any],
     store: Store | None = None,
     runs: Mapping[str, Any] | None = None,
 ) -> ToolProposalView:
     """Returns the view of a proposal; with `store` the one that has the body and the report. `runs`: the cell of its
-    model runs."""
-    now = live.get(live_key(cell["target"], cell["tool"]), {}).get("digest")
-    is_open = cell["state"] in ("chief_review", "user_decision", "returned", "approving")
+    model runs. What is live is no part of it (`_on_live`)."""
     checks = _dated(cell["checks"])
     if checks is not None:
         report_ref = checks.pop("report_ref")
@@ -246,12 +264,12 @@ def _proposal_view(
         body=_json(store, cell["body_ref"]) if store is not None else None,
         submitted_at_ms=cell["submitted_at"] // _MS,
         updated_at_ms=cell["updated_at"] // _MS,
-        is_stale=is_open and now != cell["base"],
-        live_digest=now,
+        is_stale=False,
+        live_digest=None,
         checks=checks,
         review=_dated(cell["review"]),
         verdicts=[_dated(verdict) or {} for verdict in cell["verdicts"] if verdict["digest"] == cell["body_ref"]],
-        missing=[sentence for _, sentence in lacking(cell)] if is_open else [],
+        missing=[sentence for _, sentence in lacking(cell)] if cell["state"] in _OPEN else [],
         decision=_dated(cell["decision"]),
         outcome=dict(cell["outcome"]) if cell["outcome"] is not None else None,
         review_issue=review_issue(proposal_id),
@@ -259,6 +277,12 @@ def _proposal_view(
         version=cell["version"],
         model_runs={kind: _model_run(run) for kind, run in runs["runs"].items()} if runs is not None else {},
     )
+
+
+def _on_live(view: ToolProposalView, live: Mapping[str, Any]) -> ToolProposalView:
+    """Returns the view with the tool that is live now."""
+    now = live.get(live_key(view.target, view.tool), {}).get("digest")
+    return replace(view, live_digest=now, is_stale=view.state in _OPEN and now != view.base)
 
 
 def _model_run(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,10 +297,9 @@ def _model_run(run: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def issues(host: Host, store: Store) -> list[IssueView]:
+def issues(host: Host, store: Store, lists: ReviewLists) -> list[IssueView]:
     """Returns all issues, newest first, without bodies and comments."""
-    found = [_issue_view(unit.key, cell) for unit, cell in _cells(host, store, ISSUE)]
-    return sorted(found, key=lambda view: (-view.created_at_ms, view.id))
+    return sorted(lists.issues.read(host, store), key=lambda view: (-view.created_at_ms, view.id))
 
 
 def issue(host: Host, store: Store, issue_id: str) -> IssueView:
@@ -300,14 +323,6 @@ def _issue_view(issue_id: str, cell: Mapping[str, Any], store: Store | None = No
         comments=[_dated(comment) or {} for comment in cell["comments"]] if store is not None else [],
         comment_count=len(cell["comments"]),
     )
-
-
-def _cells(host: Host, store: Store, module: str) -> Iterator[tuple[Unit, Mapping[str, Any]]]:
-    for head in list(store.heads(f"{module}/")):
-        unit = Unit.parse(head.unit)
-        cell = host.state(unit).cell
-        if cell is not None:
-            yield unit, cell
 
 
 def _cell(host: Host, module: str, key: str) -> Mapping[str, Any] | None:
