@@ -92,6 +92,16 @@ def test_a_proposal_for_a_core_tool_is_refused_before_anything_else(demiurge: Ru
     assert not world.exists()
 
 
+def test_a_proposal_whose_text_was_erased_is_shown_and_rejected(demiurge: Run, file: str) -> None:
+    made = demiurge("tools", "propose", file, "--json").document
+    assert demiurge("erase", made["digest"], "--why", "It was asked for.").status == 0
+    shown = demiurge("tools", "review", made["id"])
+    assert shown.status == 0, shown.err
+    assert "Its text was erased" in shown.out
+    rejected = demiurge("tools", "reject", made["id"], "--digest", made["digest"], "--reason", "It is gone.", "--json")
+    assert (rejected.document["state"], rejected.document["body"]) == ("rejected", None)
+
+
 def test_a_hostile_text_does_not_reach_the_terminal(demiurge: Run) -> None:
     words = "Looks fine.\x1b[2J\x1b]0;owned\x07 \u202egnp"
     made = demiurge("tools", "propose", json.dumps(proposal_of(rationale=words * 2)), "--json")

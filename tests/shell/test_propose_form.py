@@ -13,10 +13,11 @@ from tests.shell.steps import approve
 SENT = "**/prompt-tools/proposals/p*"
 
 
-async def fill(page: Page, given: dict[str, Any]) -> None:
-    """Writes a proposal with two examples and two automatic test cases into the form."""
+async def fill(page: Page, given: dict[str, Any], but: tuple[str, ...] = ()) -> None:
+    """Writes a proposal with two examples and two automatic test cases into the form, `but` for these fields."""
     for name, label in (("id", "Id"), ("name", "Name"), ("usageNotes", "When to use it"), ("goals", "Goals")):
-        await page.get_by_label(label, exact=True).fill(given[name])
+        if name not in but:
+            await page.get_by_label(label, exact=True).fill(given[name])
     for name in ("guardrails", "prompt", "rationale"):
         await page.get_by_label(name.capitalize(), exact=True).fill(given[name])
     await page.get_by_label("Archetype").select_option(given["archetype"])

@@ -94,7 +94,7 @@ class PromptToolRegistry:
         return await self.backend.read.proposals(state, tool)
 
     async def proposal(self, proposal_id: str) -> ToolProposalView:
-        """Returns a proposal, with its body and the report of its checks."""
+        """Returns a proposal, with its body and the report of its checks. Each is None if it was erased."""
         return await self.backend.read.proposal(proposal_id)
 
     async def review(
@@ -140,7 +140,7 @@ class PromptToolRegistry:
         """Tries the automatic test cases of a proposal on a model, one after the other, and waits for the last. What
         came of them is in `model_runs["cases"]`, while they run too; it is advice, and no approval needs it. Takes the
         role `user` or `chief`. Raises as `ask_model`, and InvalidValue (`no_case`: there is none to try)."""
-        body = (await self.proposal(proposal_id)).body or {}
+        body = _body(await self.proposal(proposal_id))
         cases = [case["id"] for case in body.get("testCases", ()) if case.get("reply") is not None]
         return await self._model_run({"kind": CASES, "cases": cases}, proposal_id, digest, provider, model)
 
@@ -200,9 +200,9 @@ class PromptToolRegistry:
 
     async def proposal_diff(self, proposal_id: str) -> list[FieldDiff]:
         """Returns the differences between what a proposal changes and what it proposes. Raises NotFound if it names a
-        version that was never approved in this world."""
+        version that was never approved in this world, or if its text was erased (`erased`)."""
         found = await self.proposal(proposal_id)
-        body = found.body or {}
+        body = _body(found)
         proposed = None if found.kind == "delete" else PromptTool.from_json({name: body[name] for name in FIELDS})
         return tool_diff(await self._base(found.base) if found.base is not None else None, proposed)
 
@@ -218,12 +218,13 @@ class PromptToolRegistry:
 
     async def rollback(self, tool_id: str, version: int, rationale: str, layer: str | None = None) -> ToolProposalView:
         """Proposes an approved version again, with its examples and test cases. It is reviewed like any other
-        proposal. Raises NotFound (`no_version`), InvalidValue (`deleted_version`: the tool was deleted by it)."""
+        proposal. Raises NotFound (`no_version`; `erased`: the text of its proposal was), InvalidValue
+        (`deleted_version`: the tool was deleted by it)."""
         chosen = await self._version(tool_id, version, layer)
         if chosen.kind == "delete":
             raise InvalidValue(f"Version {version} deleted {tool_id}: choose another one.", code="deleted_version")
         live = await self._live_digest(tool_id, chosen.layer)
-        approved = (await self.proposal(chosen.proposal)).body or {}
+        approved = _body(await self.proposal(chosen.proposal))
         body = {**approved, "rationale": rationale, "proposalType": "new" if live is None else "modify"}
         body.pop("baseHash", None)
         return await self.propose(body if live is None else {**body, "baseHash": live})
@@ -265,6 +266,13 @@ class PromptToolRegistry:
 
     async def _approved(self, ref: str) -> dict[str, Any]:
         return await self.backend.read.approved_document(ref)
+
+
+def _body(found: ToolProposalView) -> Mapping[str, Any]:
+    """Returns the body of a proposal. Raises NotFound (`erased`)."""
+    if found.body is None:
+        raise NotFound(f"The text of the proposal {found.id} was erased: it is gone for good.", code="erased")
+    return found.body
 
 
 def _tool(record: Mapping[str, str] | None) -> PromptTool | None:

@@ -68,7 +68,10 @@ def proposal_lines(view: ToolProposalView, diffs: Sequence[FieldDiff]) -> list[s
     ]
     if view.is_stale:
         lines.append("It is stale: the live tool is not the one that it was written for. Propose a revision.")
-    lines += [*_body_lines(view.body or {}), *(_diff_lines(diffs) if view.kind != "new" else ())]
+    if view.body is None:
+        lines.append("Its text was erased: it can be rejected, withdrawn or revised, and not approved.")
+    else:
+        lines += [*_body_lines(view.body), *(_diff_lines(diffs) if view.kind != "new" else ())]
     lines += ["", *check_lines(view), *review_lines(view), *tried_lines(view), *_verdict_lines(view.verdicts)]
     if view.decision is not None:
         decided = view.decision

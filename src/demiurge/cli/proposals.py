@@ -23,7 +23,7 @@ from demiurge.cli.settings import settings
 from demiurge.cli.world import Opened, opened
 from demiurge.errors import InvalidValue
 from demiurge.registry.core_ids import require_unlocked
-from demiurge.registry.tool_diff import to_json
+from demiurge.registry.tool_diff import FieldDiff, to_json
 
 __all__ = ["PROPOSAL_COMMANDS", "agreed_digest", "require_taken_over"]
 
@@ -135,7 +135,7 @@ def review(
         tools = world.prompt_tools
         if recommend is None and not skip and not by_model:
             view = portal.run(tools.proposal(proposal_id))
-            diffs = portal.run(tools.proposal_diff(proposal_id))
+            diffs = _differences(opening, view)
             output.result({**asdict(view), "diff": to_json(diffs)}, *proposal_lines(view, diffs))
             return
         if by_model:
@@ -257,7 +257,7 @@ def agreed_digest(opening: Opened, proposal_id: str, verb: str) -> str:
         shown = f"`demiurge tools review {view.id}` shows it"
         message = f"Say which revision you have read ({shown}): give its digest with --digest {view.digest}."
         raise OutcomeError("digest_missing", message, {"id": view.id, "digest": view.digest})
-    diffs = portal.run(world.prompt_tools.proposal_diff(proposal_id))
+    diffs = _differences(opening, view)
     output.write(output.plain("\n".join(proposal_lines(view, diffs))))
     while True:
         answer = input(f"  {verb}: {view.kind} {view.tool} in the layer {view.target}? y or n: ").strip().lower()
@@ -265,6 +265,11 @@ def agreed_digest(opening: Opened, proposal_id: str, verb: str) -> str:
             return view.digest
         if answer in ("n", "no"):
             raise OutcomeError("stopped", "Nothing was decided.", {"id": view.id, "digest": view.digest})
+
+
+def _differences(opening: Opened, view: ToolProposalView) -> list[FieldDiff]:
+    """Returns what a proposal changes; nothing if its text was erased."""
+    return opening.portal.run(opening.world.prompt_tools.proposal_diff(view.id)) if view.body is not None else []
 
 
 def require_taken_over(view: ToolProposalView) -> None:

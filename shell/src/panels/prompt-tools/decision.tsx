@@ -23,7 +23,8 @@ export function Decision({ proposal, wholeSeen, isCurrent, reload }: DecisionPro
   const outcome = useRef<HTMLDivElement>(null);
   const [isMine, setIsMine] = useState(false);
   const isOwn = isAuthor(session, proposal) || isUser(session);
-  const mayRevise = isOwn && (isOpen(proposal) || proposal.state === "stale");
+  const isErased = proposal.body === null;
+  const mayRevise = isOwn && !(isErased && proposal.kind === "delete") && (isOpen(proposal) || proposal.state === "stale");
   const waits = proposal.state === "chief_review" || proposal.state === "user_decision";
 
   // The button that had the focus is gone after a decision.
@@ -33,13 +34,15 @@ export function Decision({ proposal, wholeSeen, isCurrent, reload }: DecisionPro
   const decide = async (action: IssueAction | "withdraw", reason: string) => {
     if (await sending.send(action, () => decisionPost(proposal.id, action, proposal.digest, reason))) setIsMine(true);
   };
-  const lacks = proposal.is_stale
-    ? "Another version of the tool is live: have it revised."
-    : proposal.missing.length > 0
-      ? "It can be approved once nothing is lacking."
-      : wholeSeen
-        ? ""
-        : "Read the proposal to its end first.";
+  const lacks = isErased
+    ? "Its text was erased, so it cannot be approved."
+    : proposal.is_stale
+      ? "Another version of the tool is live: have it revised."
+      : proposal.missing.length > 0
+        ? "It can be approved once nothing is lacking."
+        : wholeSeen
+          ? ""
+          : "Read the proposal to its end first.";
   return (
     <section className="card decide" aria-labelledby="decision" ref={outcome} tabIndex={-1}>
       <h2 id="decision">Decision</h2>

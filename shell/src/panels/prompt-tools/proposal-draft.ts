@@ -1,6 +1,6 @@
 /** What a person writes in the form of a proposal, and how it becomes the body that is sent. */
 import type { PromptTool } from "../../sdk/prompt-tools";
-import type { ProposalBody, ProposalCase } from "../../sdk/review";
+import type { ProposalBody, ProposalCase, ToolProposal } from "../../sdk/review";
 
 export type Limits = [fewest: number, most: number];
 
@@ -121,6 +121,11 @@ export function draftOf(tool: PromptTool, act: "copy" | "change" | "delete", sou
 
 export function draftOfBody({ testCases, ...body }: ProposalBody): Draft {
   return { ...body, cases: testCases.map(caseDraft) };
+}
+
+/** Returns a draft of a proposal whose text was erased: what it is about is still known. */
+export function erasedDraft({ tool, name, kind, target, base }: ToolProposal): Draft {
+  return { ...emptyDraft(), id: tool, name, proposalType: kind, target, ...(base !== null ? { baseHash: base } : {}) };
 }
 
 const isLines = (value: unknown): value is string[] =>

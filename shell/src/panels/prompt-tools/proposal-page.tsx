@@ -48,7 +48,6 @@ function OneProposal({ proposal, reload }: { proposal: ToolProposal; reload: () 
     setBegun(digest);
     title.current?.focus();
   };
-  if (body === null) return null;
   return (
     <div className="review">
       <header className="column">
@@ -81,20 +80,30 @@ function OneProposal({ proposal, reload }: { proposal: ToolProposal; reload: () 
         <Facts proposal={proposal} />
       </header>
       <div className="column review-body">
-        {needsDiff && <Changes proposal={proposal} onShown={() => setHasDiff(digest)} />}
-        <ProposedTool body={body} findings={findings} />
-        <Rationale body={body} findings={findings} />
-        <Examples body={body} findings={findings} />
-        <TestCases proposal={proposal} findings={findings} isCurrent={isCurrent} reload={reload} />
-        {(!needsDiff || hasDiff === digest) && <EndMark key={digest} onSeen={() => setWholeSeen(digest)} />}
+        {body === null ? (
+          <p className="mark">
+            <strong>Erased</strong>: the text of this proposal is gone for good.
+          </p>
+        ) : (
+          <>
+            {needsDiff && <Changes proposal={proposal} onShown={() => setHasDiff(digest)} />}
+            <ProposedTool body={body} findings={findings} />
+            <Rationale body={body} findings={findings} />
+            <Examples body={body} findings={findings} />
+            <TestCases proposal={proposal} findings={findings} isCurrent={isCurrent} reload={reload} />
+            {(!needsDiff || hasDiff === digest) && <EndMark key={digest} onSeen={() => setWholeSeen(digest)} />}
+          </>
+        )}
         <ChecksReport proposal={proposal} reload={reload} />
         <ChiefReview proposal={proposal} isCurrent={isCurrent} reload={reload} />
-        <details className="arguments">
-          <summary>Raw JSON</summary>
-          <pre dir="ltr">
-            <Verbatim text={JSON.stringify(body, null, 2)} />
-          </pre>
-        </details>
+        {body !== null && (
+          <details className="arguments">
+            <summary>Raw JSON</summary>
+            <pre dir="ltr">
+              <Verbatim text={JSON.stringify(body, null, 2)} />
+            </pre>
+          </details>
+        )}
       </div>
       <Decision proposal={proposal} wholeSeen={wholeSeen === digest} isCurrent={isCurrent} reload={reload} />
     </div>

@@ -6,7 +6,7 @@ import { type PromptTool, promptToolsGet } from "../../sdk/prompt-tools";
 import { type ProposalBody, proposalGet } from "../../sdk/review";
 import { maySend, useSession } from "../../session";
 import { PanelState } from "../panel-state";
-import { type Draft, draftOf, draftOfBody, emptyDraft } from "./proposal-draft";
+import { type Draft, draftOf, draftOfBody, emptyDraft, erasedDraft } from "./proposal-draft";
 import { ProposeForm } from "./propose-form";
 import { isOfProposals, proposalHref } from "./review-words";
 import { MAY_NOT, ToolActions } from "./tool-actions";
@@ -65,21 +65,25 @@ async function proposal(act: string, id: string) {
   return { ...start, title: `Propose a copy of ${tool.id}`, draft: copy } satisfies Start;
 }
 
+const UNREADABLE = "The examples and test cases of the live version cannot be read: write new ones.";
+
 /** Returns the proposal by which a tool was approved, and a note if it cannot be read, such as after an erasure. */
 async function sourceOf(tool: PromptTool): Promise<{ source: ProposalBody | null; note?: string }> {
   if (tool.proposal === null) return { source: null };
   try {
-    return { source: (await proposalGet(tool.proposal)).body };
+    const source = (await proposalGet(tool.proposal)).body;
+    return source === null ? { source, note: `${UNREADABLE} Their text was erased.` } : { source };
   } catch (error) {
     if (!(error instanceof ApiError) || error.status === 0) throw error;
-    return { source: null, note: `The examples and test cases of the live version cannot be read: write new ones. ${error.message}` };
+    return { source: null, note: `${UNREADABLE} ${error.message}` };
   }
 }
 
 async function revision(id: string): Promise<Start | null> {
   const found = await proposalGet(id);
-  if (found.body === null) return null;
-  const draft = draftOfBody(found.body);
+  const { body } = found;
+  if (body === null && found.kind === "delete") return null;
+  const draft = body === null ? erasedDraft(found) : draftOfBody(body);
   const isOutdated = found.base !== null && found.live_digest !== null && found.base !== found.live_digest;
   if (isOutdated) draft.baseHash = found.live_digest!;
   return {
@@ -87,9 +91,12 @@ async function revision(id: string): Promise<Start | null> {
     draft,
     began: found.digest,
     revises: id,
-    note: isOutdated
-      ? "Another version of the tool is live now than the one that this proposal changed. The revision changes the live one: compare them before you send it."
-      : undefined,
+    note:
+      body === null
+        ? "The text of this proposal was erased: write it anew."
+        : isOutdated
+          ? "Another version of the tool is live now than the one that this proposal changed. The revision changes the live one: compare them before you send it."
+          : undefined,
     back: { href: proposalHref(id), label: "The proposal" },
   };
 }

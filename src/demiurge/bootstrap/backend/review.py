@@ -17,6 +17,7 @@ from demiurge.stores.protocol import Store
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
+from demiurge.world.effects.erased import unless_erased
 from demiurge.world.host import Host
 from demiurge.world.review.issue_unit import ISSUE, ISSUE_COMMENT, ISSUE_OPEN, ISSUE_REFUSED, ISSUE_UPDATE
 from demiurge.world.review.lacking import lacking
@@ -235,7 +236,8 @@ def proposals(
 
 
 def proposal(host: Host, store: Store, proposal_id: str) -> ToolProposalView:
-    """Returns a proposal with its body and the report of its checks. Raises NotFound (`no_proposal`)."""
+    """Returns a proposal with its body and the report of its checks, each None if it was erased. Raises NotFound
+    (`no_proposal`)."""
     cell = _cell(host, PROPOSAL, proposal_id)
     if cell is None:
         hint = "`demiurge tools proposals` lists them."
@@ -254,14 +256,14 @@ def _proposal_view(
     checks = _dated(cell["checks"])
     if checks is not None:
         report_ref = checks.pop("report_ref")
-        checks["report"] = _json(store, report_ref) if store is not None and report_ref is not None else None
+        checks["report"] = _unless_erased(store, report_ref)
     return ToolProposalView(
         id=proposal_id,
         **{
             name: cell[name] for name in ("state", "kind", "tool", "name", "target", "base", "revision", "submitted_by")
         },
         digest=cell["body_ref"],
-        body=_json(store, cell["body_ref"]) if store is not None else None,
+        body=_unless_erased(store, cell["body_ref"]),
         submitted_at_ms=cell["submitted_at"] // _MS,
         updated_at_ms=cell["updated_at"] // _MS,
         is_stale=False,
@@ -340,6 +342,11 @@ def _dated(node: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     found = {name: value for name, value in node.items() if name != "at"}
     return {**found, "at_ms": node["at"] // _MS}
+
+
+def _unless_erased(store: Store | None, ref: str | None) -> Any:
+    data = unless_erased(store.get_blob, Ref(ref)) if store is not None and ref is not None else None
+    return canonical_json.parse(data) if data is not None else None
 
 
 def _json(store: Store, ref: str) -> Any:

@@ -34,12 +34,12 @@ class CatalogTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolProposalView:
-    """A proposal. `body`: the proposal as a file holds it, None in a list. `is_stale`: another version of the tool is
-    live than the one that it changes. `checks`: `{digest, passed, report, error, at_ms}`, the report as
-    `registry.harness` writes it. `review`: the last one; `missing`: what it lacks before a user may approve it.
-    `model_runs`: the last run of each kind (`review`, `cases`), `{number, digest, provider, model, by, status, code,
-    message, requests, tokens, cost_micros, cases, results, at_ms, ended_at_ms}`; its status is running, done or failed.
-    A result is `{case, right, broken, reply}`."""
+    """A proposal. `body`: the proposal as a file holds it, None in a list and after an erasure. `is_stale`: another
+    version of the tool is live than the one that it changes. `checks`: `{digest, passed, report, error, at_ms}`, the
+    report as `registry.harness` writes it. `review`: the last one; `missing`: what it lacks before a user may approve
+    it. `model_runs`: the last run of each kind (`review`, `cases`), `{number, digest, provider, model, by, status,
+    code, message, requests, tokens, cost_micros, cases, results, at_ms, ended_at_ms}`; its status is running, done or
+    failed. A result is `{case, right, broken, reply}`."""
 
     id: str
     state: str

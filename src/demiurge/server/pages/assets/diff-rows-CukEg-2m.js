@@ -1,0 +1,3 @@
+import{t as e}from"./libesm-e8szd4-g.js";import{t}from"./verbatim-BjnDAzzm.js";import{t as n}from"./jsx-runtime-Ccabcam6.js";var r=n(),i={"-":`removed`,"+":`added`," ":`the same`};function a({before:n,after:a}){let{hunks:o}=e(``,``,n,a,``,``,{context:3});return o.length===0?(0,r.jsx)(`p`,{className:`faint`,children:`No line changes.`}):(0,r.jsx)(`div`,{className:`diff-rows`,tabIndex:0,role:`group`,"aria-label":`Changed lines`,children:o.map(e=>(0,r.jsxs)(`pre`,{dir:`ltr`,children:[(0,r.jsxs)(`span`,{className:`hunk`,children:[`from line `,e.newStart,`
+`]}),e.lines.map((e,n)=>{let a=e[0];return(0,r.jsxs)(`span`,{className:a===`+`?`added`:a===`-`?`removed`:``,title:i[a],children:[a,` `,(0,r.jsx)(t,{text:e.slice(1)}),`
+`]},n)})]},e.newStart))})}export{a as default};
