@@ -41,6 +41,7 @@ from demiurge.world.routing import event_digest, routed
 from demiurge.world.state import OpenIntent, UnitState
 from demiurge.world.trees import check_new_name
 from demiurge.world.unit import Unit
+from demiurge.world.unit_keys import unit_keys
 from demiurge.world.watching.broadcast import Broadcast
 from demiurge.world.workspace import WORKSPACE
 
@@ -258,8 +259,7 @@ class Host:
         return self.waiting(of)[0]
 
     def waiting(self, of: Unit | None = None) -> tuple[list[tuple[Unit, OpenIntent]], dict[Unit, DemiurgeError]]:
-        """Returns the same as `approvals`, and the units that may hold more and cannot be read, with the error of
-        each."""
+        """Returns `approvals`, and the units that may hold more and cannot be read, each with its error."""
         return self._waiting.find(of, self._clock.now_ns())
 
     def intent(self, intent_id: bytes) -> tuple[Unit | None, OpenIntent | None]:
@@ -374,9 +374,7 @@ class Host:
         return CellReading(unit, state.seq, state.cell, ref_of(node), state.head, state.manifest)
 
     def keys(self, module: str, *, latest_first: bool = False) -> Iterator[str]:
-        heads = self.store.heads(f"{module}/")
-        found = sorted(heads, key=lambda head: -head.position) if latest_first else heads
-        return (Unit.parse(head.unit).key for head in found)
+        return unit_keys(self.store, module, latest_first=latest_first)
 
     async def granting_record(
         self, unit: Unit, ref: Ref, accept: Callable[[Record], bool] = lambda _record: True
