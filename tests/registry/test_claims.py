@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
 import pytest
 
 from demiurge.registry.claims import Grounds, claim_problem
@@ -33,6 +35,38 @@ RECEIPT, SECOND = receipt((PATH, 1, 3)), receipt((OTHER, 1, 1))
 WHOLE, BOTH, NONE = receipt((PATH, 1, 6)), receipt((PATH, 1, 3), (OTHER, 1, 1)), receipt()
 OLD = receipt(("Story/gone by.md", 1, 1), text="The first line.\n")
 GROUNDS = Grounds(RECEIPTS, {path: (text,) for path, text in FILES.items()})
+
+
+class WatchedTexts(Mapping[str, Sequence[str]]):
+    """Texts of files that know whose were read."""
+
+    def __init__(self) -> None:
+        self.read: set[str] = set()
+
+    def __getitem__(self, path: str) -> Sequence[str]:
+        self.read.add(path)
+        return GROUNDS.files[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(GROUNDS.files)
+
+    def __len__(self) -> int:
+        return len(GROUNDS.files)
+
+
+@pytest.mark.parametrize(
+    ("reply", "read"),
+    [
+        ("The hall is empty.", set()),
+        (f'Evidence: {OTHER} "Mara waits at the gate."', {OTHER}),
+        (f'Evidence: {SECOND} "Mara waits at the gate."', {OTHER}),
+        (f'Evidence: {PATH} line 3 "The hall is dark" ({RECEIPT})', {PATH}),
+    ],
+)
+def test_only_the_texts_are_read_on_which_a_reply_relies(reply: str, read: set[str]) -> None:
+    texts = WatchedTexts()
+    assert claim_problem(reply, Grounds(RECEIPTS, texts)) is None
+    assert texts.read == read
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def check_answers(backend: Backend, messages: Iterable[ChatMessage], role: str =
             if body.erased is not None:
                 yield ReplyClaims(message.request_id, message.message_ref, (), erased=True)
             elif body.text.strip():
-                claims = _checked(body.text, recorded.grounds(), role)
+                claims = _checked(body.text, recorded.grounds, role)
                 yield ReplyClaims(message.request_id, message.message_ref, claims)
 
 
@@ -93,11 +93,10 @@ class _Recorded:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._receipts: dict[str, ToolReceipt] = {}
-        self._files: dict[str, dict[str, None]] = {}
+        self._files: dict[str, tuple[str, ...]] = {}
+        self.grounds = Grounds(self._receipts, self._files)
+        """What was added so far: no copy, so an answer is checked before anything else is added."""
         self._known: set[tuple[str, str]] = set()
-
-    def grounds(self) -> Grounds:
-        return Grounds(dict(self._receipts), {path: tuple(texts) for path, texts in self._files.items()})
 
     def add(self, message: ChatMessage) -> None:
         """Adds what the call gave that this message answers; a call that was refused or failed gave nothing."""
@@ -120,7 +119,7 @@ class _Recorded:
                     self._known.add((item.path, item.sha256))
                     text = self._text(item.sha256)
                     if text is not None:
-                        self._files.setdefault(item.path, {})[text] = None
+                        self._add_text(item.path, text)
 
     def _add_file(self, ref: str, view: Any) -> None:
         """Adds the file that `workspace__read` gave: the last bytes of its content."""
@@ -128,7 +127,12 @@ class _Recorded:
             data = self._content(ref).encode("utf-8", "surrogatepass")
             if len(data) > view["size"]:
                 text = data[len(data) - view["size"] :].decode("utf-8", "replace")
-                self._files.setdefault(view["path"], {})[text] = None
+                self._add_text(view["path"], text)
+
+    def _add_text(self, path: str, text: str) -> None:
+        known = self._files.get(path, ())
+        if text not in known:
+            self._files[path] = (*known, text)
 
     def _content(self, ref: str) -> str:
         """Returns the text that the model was given, empty if it was erased."""

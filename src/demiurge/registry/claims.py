@@ -170,11 +170,7 @@ class _Sources:
 
     def __init__(self, grounds: Grounds) -> None:
         self.receipts, self.files = grounds.receipts, grounds.files
-        self._versions = {
-            (path, ref_of(text.encode("utf-8", "surrogatepass"))): text
-            for path, texts in grounds.files.items()
-            for text in texts
-        }
+        self._versions: dict[str, dict[str, str]] = {}
         self._prepared: dict[tuple[str, int, int | None], SourceLines] = {}
 
     def items(self, cited: Citation) -> list[EvidenceItem]:
@@ -185,13 +181,20 @@ class _Sources:
 
     def has_text(self, item: EvidenceItem) -> bool:
         """Returns whether the text that a call read is at hand."""
-        return (item.path, item.sha256) in self._versions
+        return item.sha256 in self._of_path(item.path)
 
     def of_item(self, item: EvidenceItem) -> SourceLines:
         """Returns the lines of an item of evidence; if the text is not at hand, those of its quote."""
         if self.has_text(item):
-            return self._lines(self._versions[item.path, item.sha256], item.start_line, item.end_line)
+            return self._lines(self._of_path(item.path)[item.sha256], item.start_line, item.end_line)
         return SourceLines(split_lines(item.quote), item.start_line)
+
+    def _of_path(self, path: str) -> dict[str, str]:
+        """Returns the texts of a file by their digests, which are computed once, and for no file without need."""
+        if path not in self._versions:
+            texts = self.files.get(path, ())
+            self._versions[path] = {ref_of(text.encode("utf-8", "surrogatepass")): text for text in texts}
+        return self._versions[path]
 
     def of_file(self, path: str) -> list[SourceLines]:
         """Returns the whole texts of a file."""
