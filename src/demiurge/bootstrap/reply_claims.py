@@ -95,7 +95,7 @@ class _Recorded:
         self._receipts: dict[str, ToolReceipt] = {}
         self._files: dict[str, tuple[str, ...]] = {}
         self.grounds = Grounds(self._receipts, self._files)
-        """What was added so far: no copy, so an answer is checked before anything else is added."""
+        """Receipts and texts that were added so far: no copy, so an answer is checked before anything else is added."""
         self._known: set[tuple[str, str]] = set()
 
     def add(self, message: ChatMessage) -> None:
