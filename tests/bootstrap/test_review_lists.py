@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.bootstrap.reviewed_worlds import approve, opened, propose
+from tests.bootstrap.reviewed_worlds import approve, opened, propose, user_file
+from tests.registry.prompt_tools import tool_of
 
 from demiurge import World
 from demiurge.errors import NotFound
+from demiurge.registry.layers import write_layer
 from demiurge.world.host import Host
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
@@ -54,6 +56,22 @@ async def test_of_many_proposals_only_the_one_that_changed_is_read(world: World,
     assert reads == ["sys/ToolProposal@1/p7"]
     assert [view.id for view in await world.prompt_tools.proposals(state="withdrawn")] == ["p7"]
     assert len(reads) == 1
+
+
+async def test_the_state_of_the_layer_files_reads_only_the_proposals_that_changed(
+    world: World, tmp_path: Path, reads: list[str]
+) -> None:
+    path = user_file(tmp_path / "w")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(write_layer([tool_of(id=f"tool_{number}") for number in range(COUNT)]))
+    names = (await world.prompt_tools.sync())[0].proposals
+    await world.settle()
+    await world.prompt_tools.proposals()
+    view = await world.prompt_tools.proposal(names[0])
+    await world.prompt_tools.withdraw(view.id, view.digest)
+    reads.clear()
+    assert (await world.prompt_tools.files())[0].proposals == names[1:]
+    assert reads == [f"sys/ToolProposal@1/{names[0]}"]
 
 
 async def test_of_many_issues_only_the_one_that_changed_is_read(world: World, reads: list[str]) -> None:

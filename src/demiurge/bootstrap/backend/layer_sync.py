@@ -9,7 +9,7 @@ reason, and left alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from demiurge import faults
+from demiurge.bootstrap.backend.review_views import ToolProposalView
 from demiurge.bootstrap.layer_files import FoundLayer, find_layer, layer_path, write_history, write_layer_file
 from demiurge.errors import DemiurgeError, NotFound, Unavailable
 from demiurge.registry.history import history_file, history_file_name
@@ -62,10 +63,16 @@ class ExportedTools(NamedTuple):
 
 
 class PromptToolFiles:
-    """The layer files of the world in `folder`, whose user has this `environment`."""
+    """The layer files of the world in `folder`, whose user has this `environment`. `proposals` lists all proposals."""
 
-    def __init__(self, host: Host, folder: Path, environment: Mapping[str, str]) -> None:
-        self._host, self._folder, self._environment = host, folder, environment
+    def __init__(
+        self,
+        host: Host,
+        folder: Path,
+        environment: Mapping[str, str],
+        proposals: Callable[[], Sequence[ToolProposalView]],
+    ) -> None:
+        self._host, self._folder, self._environment, self._proposals = host, folder, environment, proposals
 
     async def look(self) -> list[LayerStatus]:
         """Returns the state of each layer file; changes nothing."""
@@ -136,10 +143,7 @@ class PromptToolFiles:
         return replace(status, problem=" ".join(filter(None, (status.problem, *refused))) or None)
 
     def _with_proposals(self, found: list[LayerStatus]) -> list[LayerStatus]:
-        cells = [(key, self._host.state(Unit(PROPOSAL, key)).cell) for key in list(self._host.keys(PROPOSAL))]
-        waiting = [
-            (cell["submitted_by"], key) for key, cell in cells if cell is not None and cell["state"] in OPEN_STATES
-        ]
+        waiting = [(view.submitted_by, view.id) for view in self._proposals() if view.state in OPEN_STATES]
         return [
             replace(status, proposals=tuple(key for author, key in waiting if author == _author(status.layer)))
             for status in found

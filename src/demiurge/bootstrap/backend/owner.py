@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from demiurge.bootstrap.backend.appends import Appends
@@ -177,7 +178,8 @@ class Owner:
 
     def tool_files(self, host: Host) -> PromptToolFiles:
         """Returns the files of prompt tools of this world and its user."""
-        return PromptToolFiles(host, self.adoption.folder, self.adoption.environment)
+        proposals = partial(self.review_lists.proposals.read, host, self.store)
+        return PromptToolFiles(host, self.adoption.folder, self.adoption.environment, proposals)
 
     async def _read_tool_files(self, host: Host, caller: Caller) -> None:
         """Proposes what was changed in the files of prompt tools since the world read them. A problem is a notice: the
