@@ -1,4 +1,4 @@
-"""An open proposal whose text was erased: it is shown without the text, and is still rejected or withdrawn."""
+"""An open proposal, or its issue, whose text was erased: it is shown without the text, and is still decided on."""
 
 from __future__ import annotations
 
@@ -75,3 +75,18 @@ async def test_a_rollback_to_a_version_whose_proposal_was_erased_says_so(tmp_pat
         with pytest.raises(NotFound, match="was erased") as refused:
             await world.prompt_tools.rollback("scene_pacer", 1, "The older text was clearer to read.")
         assert refused.value.code == "erased"
+
+
+async def test_an_erased_issue_is_shown_without_its_text_and_is_still_decided_by(tmp_path: Path) -> None:
+    async with opened(tmp_path / "w") as world:
+        made = await world.prompt_tools.propose(proposal_of())
+        await world.prompt_tools.skip_review(made.id, made.digest, "A test.")
+        cell = await world.state("sys/Issue@1", made.decision_issue)
+        assert cell is not None
+        await world.erase(cell["body_ref"], "It was asked for.")
+        assert (await world.issues.show(made.decision_issue)).body is None
+        commented = await world.issues.comment(made.decision_issue, "Its text is gone.")
+        assert [comment["body"] for comment in commented.comments] == ["Its text is gone."]
+        decided = await world.issues.act(made.decision_issue, "reject", "Its text is gone.", made.digest)
+        assert (decided.status, decided.body) == ("closed", None)
+        assert (await world.prompt_tools.proposal(made.id)).state == "rejected"

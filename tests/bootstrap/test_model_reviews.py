@@ -74,7 +74,7 @@ async def test_a_model_reviews_and_the_user_still_decides(world: World, server: 
     assert "tools" not in body
     assert body["messages"][1]["content"].startswith("BEGIN ")
     issue = await world.issues.show(found.decision_issue)
-    assert "the model m" in issue.body
+    assert "the model m" in str(issue.body)
     assert [tool.id for tool in await world.prompt_tools.catalog() if not tool.locked] == []
     assert await is_whole(world)
     assert len(model.bodies) == 1  # a replay asks no model

@@ -59,7 +59,7 @@ async def test_a_users_tool_becomes_live_after_the_chiefs_review_and_the_users_a
     assert await live(world) == {}
     [asked] = await world.issues.list(assignee="chief")
     assert asked.title == "[Tool Proposal] Scene pacer"
-    body = (await world.issues.show(asked.id)).body
+    body = str((await world.issues.show(asked.id)).body)
     for part in ("Read the scene.", "Editors ask for the pace", "should pass", "should fail", made.digest):
         assert part in body
 
@@ -68,7 +68,7 @@ async def test_a_users_tool_becomes_live_after_the_chiefs_review_and_the_users_a
     decide = await world.issues.show(after.decision_issue)
     assert (decide.status, decide.assignee) == ("waiting-on-user", "user")
     assert list(decide.actions) == ["approve", "needs_changes", "reject"]
-    assert "**approve**" in decide.body
+    assert "**approve**" in str(decide.body)
     assert await live(world) == {}
 
     await world.issues.act(decide.id, "approve", "Useful.", digest=made.digest)

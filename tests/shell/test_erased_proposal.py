@@ -1,4 +1,4 @@
-"""The page of an open proposal whose text was erased."""
+"""The pages of an open proposal and of its issue whose text was erased."""
 
 from __future__ import annotations
 
@@ -54,3 +54,18 @@ async def test_a_change_of_a_tool_whose_proposal_was_erased_begins_without_examp
     page = await screen.page("/prompt-tools/propose/change/scene_pacer")
     await expect(page.get_by_text("cannot be read: write new ones. Their text was erased.")).to_be_visible()
     await expect(page.get_by_label("Goals", exact=True)).to_have_value(proposal_of()["goals"])
+
+
+async def test_an_issue_whose_text_was_erased_says_so_and_a_rejection_works(screen: Screen) -> None:
+    made = await reviewed(screen.served)
+    cell = await screen.served.world.state("sys/Issue@1", made["decision_issue"])
+    assert cell is not None
+    await screen.served.world.erase(cell["body_ref"], "It was asked for.")
+    page = await screen.page(f"/prompt-tools/issues/{made['decision_issue']}")
+    await expect(page.get_by_text("The text of this issue was erased.")).to_be_visible()
+    await expect(page.get_by_text("Its text was erased: approve on the page of the proposal.")).to_be_visible()
+    await expect(page.get_by_role("button", name="Approve")).to_be_disabled()
+    await page.get_by_label("Reason").fill("Its text is gone.")
+    await page.get_by_role("button", name="Reject").click()
+    await expect(page.get_by_role("status").filter(has_text="closed")).to_be_visible()
+    assert await state_of(screen.served, made["id"]) == "rejected"

@@ -154,8 +154,8 @@ export type IssueAction = "approve" | "needs_changes" | "reject";
 export interface Issue {
   id: string;
   title: string;
-  /** Markdown; empty in a list, as `comments`. */
-  body: string;
+  /** Markdown; empty in a list, as `comments`; null after an erasure. */
+  body: string | null;
   status: "open" | "waiting-on-user" | "closed";
   priority: "low" | "normal" | "high" | "urgent";
   assignee: string;

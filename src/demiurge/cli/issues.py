@@ -135,7 +135,7 @@ def _lines(issue: IssueView) -> list[str]:
         f"{issue.status}, priority {issue.priority}, for {one_line(issue.assignee) or 'nobody'}, {who}",
         *([f"tags: {one_line(', '.join(issue.tags))}"] if issue.tags else []),
         *([f"proposal {issue.proposal}, digest {issue.digest}"] if issue.proposal is not None else []),
-        *block(issue.body),
+        *(block(issue.body) if issue.body is not None else ["Its text was erased."]),
     ]
     for each in issue.comments:
         action = f" ({one_line(each['action'])})" if each["action"] is not None else ""

@@ -81,6 +81,8 @@ function OneIssue({ issue, reload }: { issue: Issue; reload: () => void }) {
   );
 }
 
+const ERASED = "The text of this issue was erased.";
+
 /** The text, and the decision on the proposal that it is about: the text has to be read to its end before an approval. */
 function TextAndActions({ issue, reload }: { issue: Issue; reload: () => void }) {
   const sending = useSend(reload);
@@ -91,12 +93,18 @@ function TextAndActions({ issue, reload }: { issue: Issue; reload: () => void })
   const isCurrent = begun === shows;
   const decides = issue.actions.length > 0 && issue.digest !== null;
   const decide = (action: IssueAction, reason: string) => void sending.send(action, () => actionPost(issue.id, action, issue.digest!, reason));
-  const text = (
-    <Suspense fallback={<Loading label="Loading the text" />}>
-      <IssueText text={issue.body} level={3} onDrawn={() => setIsDrawn(shows)} />
-    </Suspense>
-  );
-  if (!decides) return <div className="card">{issue.body === "" ? <p className="faint">There is no text.</p> : text}</div>;
+  const { body } = issue;
+  if (!decides && !body) return <p className="card faint">{body === null ? ERASED : "There is no text."}</p>;
+  const text =
+    body === null ? (
+      <p className="faint">{ERASED}</p>
+    ) : (
+      <Suspense fallback={<Loading label="Loading the text" />}>
+        <IssueText text={body} level={3} onDrawn={() => setIsDrawn(shows)} />
+      </Suspense>
+    );
+  const unread = wholeSeen === shows ? "" : "Read the text to its end first.";
+  if (!decides) return <div className="card">{text}</div>;
   return (
     <>
       {!isCurrent && (
@@ -113,7 +121,7 @@ function TextAndActions({ issue, reload }: { issue: Issue; reload: () => void })
       <section className="card" aria-labelledby="issue-decision">
         <h3 id="issue-decision">Decision on the proposal</h3>
         <ReviewActions
-          lacks={wholeSeen === shows ? "" : "Read the text to its end first."}
+          lacks={body === null ? "Its text was erased: approve on the page of the proposal." : unread}
           isCurrent={isCurrent}
           sending={sending}
           onDecide={decide}

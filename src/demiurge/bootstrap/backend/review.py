@@ -305,7 +305,7 @@ def issues(host: Host, store: Store, lists: ReviewLists) -> list[IssueView]:
 
 
 def issue(host: Host, store: Store, issue_id: str) -> IssueView:
-    """Returns an issue with its body and comments. Raises NotFound (`no_issue`)."""
+    """Returns an issue with its body, None if it was erased, and comments. Raises NotFound (`no_issue`)."""
     cell = _cell(host, ISSUE, issue_id)
     if cell is None:
         raise NotFound(f"There is no issue {issue_id}; `demiurge issues ls` lists them.", code="no_issue")
@@ -313,10 +313,11 @@ def issue(host: Host, store: Store, issue_id: str) -> IssueView:
 
 
 def _issue_view(issue_id: str, cell: Mapping[str, Any], store: Store | None = None) -> IssueView:
+    body = unless_erased(store.get_blob, Ref(cell["body_ref"])) if store is not None else b""
     return IssueView(
         id=issue_id,
         **{name: cell[name] for name in ("title", "status", "priority", "assignee", "opened_by", "proposal", "digest")},
-        body=store.get_blob(Ref(cell["body_ref"])).decode() if store is not None else "",
+        body=body.decode() if body is not None else None,
         tags=list(cell["tags"]),
         actions=list(cell["actions"]),
         created_at_ms=cell["created_at"] // _MS,

@@ -87,12 +87,12 @@ class ToolVersion:
 
 @dataclass(frozen=True, slots=True)
 class IssueView:
-    """An issue. `body` and `comments` are empty in a list, which has `comment_count`. `actions`: what a user may
-    decide by it; `proposal` and `digest`: what the decision is about."""
+    """An issue. `body` and `comments` are empty in a list, which has `comment_count`; `body` is None after an erasure.
+    `actions`: what a user may decide by it; `proposal` and `digest`: what the decision is about."""
 
     id: str
     title: str
-    body: str
+    body: str | None
     status: str
     priority: str
     assignee: str
