@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_shipped_app_is_a_folder_that_passes(demiurge: Any, folder: Path) -> None:
     done = demiurge("manifest", "check", str(folder))
     assert done.status == 0
-    assert "4 plans" in done.out
+    assert "5 plans" in done.out
     assert "1 policy" in done.out
     document = demiurge("--json", "manifest", "check", str(folder)).document
     assert (document["ok"], document["plan"]) == (True, 4)
