@@ -1,6 +1,6 @@
 """Runs every benchmark: `python -m bench`; with `--full` up to a million records. `python -m bench.tool_call`,
-`python -m bench.growth`, `python -m bench.blob_access`, `python -m bench.http`, `python -m bench.terminal` and `python
--m bench.wire` run those alone."""
+`python -m bench.growth`, `python -m bench.blob_access`, `python -m bench.prompt_tools`, `python -m bench.http`, `python
+-m bench.terminal` and `python -m bench.wire` run those alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 import sys
 from collections.abc import Iterable
 
-from bench import blob_access, growth, history, journal, steps, terminal
+from bench import blob_access, growth, history, journal, prompt_tools, steps, terminal
 from bench.http import page, posting, watching
 from bench.steps import race
 from bench.terminal import measure
@@ -29,6 +29,7 @@ def main() -> None:
     _show(history.__doc__, history.run(full="--full" in sys.argv))
     _show(growth.__doc__, growth.run())
     _show(blob_access.__doc__, blob_access.run())
+    _show(prompt_tools.__doc__, prompt_tools.run())
     for part in (posting, watching, page):
         _show(part.__doc__, part.run())
     _show(steps.__doc__, race.run())
