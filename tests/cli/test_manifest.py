@@ -24,7 +24,7 @@ def test_the_shipped_app_is_a_folder_that_passes(demiurge: Any, folder: Path) ->
     assert "5 plans" in done.out
     assert "1 policy" in done.out
     document = demiurge("--json", "manifest", "check", str(folder)).document
-    assert (document["ok"], document["plan"]) == (True, 4)
+    assert (document["ok"], document["plan"]) == (True, 5)
 
 
 def test_all_mistakes_are_told_at_once(demiurge: Any, folder: Path) -> None:
