@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from tests.provider import Provider
 from tests.registry.proposals import proposal_of
 from tests.server.conftest import POLICY, Served, served_on
+from tests.server.review_steps import approve
 
 from demiurge import World
 from demiurge.registry.core_ids import CORE_IDS
 
 
-async def approved(user: httpx.AsyncClient, **changed: Any) -> dict[str, Any]:
-    """Proposes and approves as the user; returns the proposal."""
-    made = (await user.post("/api/proposals", json=proposal_of(**changed))).json()
-    path, about = f"/api/proposals/{made['id']}", {"digest": made["digest"], "reason": "A test."}
-    await user.post(f"{path}/skip-review", json=about)
-    answer = await user.post(f"{path}/approve", json=about)
-    assert (answer.status_code, answer.json()["state"]) == (200, "approved"), answer.text
-    found: dict[str, Any] = answer.json()
-    return found
-
-
 async def test_the_tools_of_a_world_include_the_prompt_tools_of_which_16_are_locked(served: Served) -> None:
     user = await served.client()
-    await approved(user)
+    await approve(user)
     rows = (await user.get("/api/tools")).json()["tools"]
     callables = [row for row in rows if row["kind"] == "callable"]
     prompts = [row for row in rows if row["kind"] == "prompt"]
@@ -53,8 +41,8 @@ async def test_a_core_tool_is_shown_in_any_spelling(served: Served) -> None:
 
 async def test_versions_are_listed_compared_and_proposed_again(served: Served) -> None:
     user = await served.client()
-    await approved(user)
-    await approved(user, proposalType="modify", prompt="Read the scene. Quote two slow paragraphs.")
+    await approve(user)
+    await approve(user, proposalType="modify", prompt="Read the scene. Quote two slow paragraphs.")
     path = "/api/prompt-tools/scene_pacer"
     versions = (await user.get(f"{path}/history")).json()["versions"]
     assert [(each["version"], each["is_live"]) for each in versions] == [(2, True), (1, False)]
@@ -87,7 +75,7 @@ async def test_the_live_tools_are_written_to_files_and_a_change_in_one_is_a_prop
     opening = World.open(tmp_path / "w", environment={"HOME": str(tmp_path)})
     async with opening as world, served_on(world, provider) as served:
         user = await served.client()
-        await approved(user, target="project")
+        await approve(user, target="project")
         [path] = (await user.post("/api/prompt-tool-files/export")).json()["files"]
         text = Path(path).read_text("utf-8")
         Path(path).write_text(text.replace("up to three", "up to four"), "utf-8")

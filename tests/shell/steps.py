@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
 from playwright.async_api import Locator, Page
-from tests.registry.proposals import proposal_of
 from tests.server.conftest import Served
 
-__all__ = ["approval_records", "approve", "ask_for_order", "card_of", "say", "show_end"]
+__all__ = ["approval_records", "ask_for_order", "card_of", "say", "show_end"]
 
 
 async def ask_for_order(served: Served, chat: str = "c1", **arguments: Any) -> None:
@@ -43,14 +41,3 @@ async def approval_records(served: Served, chat: str = "c1") -> list[dict[str, A
     user = await served.client()
     query = {"unit": f"demiurge/Demiurge@1/{chat}", "kind": "approval"}
     return [each["body"] for each in (await user.get("/api/journal", params=query)).json()["records"]]
-
-
-async def approve(user: httpx.AsyncClient, **changed: Any) -> dict[str, Any]:
-    """Proposes a tool, skips the review and approves it; returns the proposal."""
-    made = (await user.post("/api/proposals", json=proposal_of(**changed))).json()
-    path, about = f"/api/proposals/{made['id']}", {"digest": made["digest"], "reason": "A test."}
-    await user.post(f"{path}/skip-review", json=about)
-    answer = await user.post(f"{path}/approve", json=about)
-    assert (answer.status_code, answer.json()["state"]) == (200, "approved"), answer.text
-    found: dict[str, Any] = answer.json()
-    return found

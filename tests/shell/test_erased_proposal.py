@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 from tests.registry.proposals import proposal_of
+from tests.server.review_steps import approve
 from tests.shell.conftest import Screen
 from tests.shell.review_steps import decision_of, propose, reviewed, state_of
-from tests.shell.steps import approve
 from tests.shell.test_propose_form import fill, sent
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, Route, expect
 from tests.server.conftest import Served
+from tests.server.review_steps import approve
 from tests.shell.conftest import Screen
-from tests.shell.steps import approve, ask_for_order
+from tests.shell.steps import ask_for_order
 
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
 ARABIC = "متجر"

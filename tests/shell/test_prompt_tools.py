@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.async_api import Route, expect
 from tests.registry.proposals import proposal_of
+from tests.server.review_steps import approve
 from tests.shell.conftest import Screen
-from tests.shell.steps import approve
 
 
 async def test_the_tabs_of_prompt_tools_have_addresses_of_their_own(screen: Screen) -> None:

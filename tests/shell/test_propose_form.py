@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, Route, expect
 from tests.registry.proposals import proposal_of
+from tests.server.review_steps import approve
 from tests.shell.conftest import Screen
-from tests.shell.steps import approve
 
 SENT = "**/prompt-tools/proposals/p*"
 

@@ -1,4 +1,4 @@
-"""What a page reads again after a read that failed, or that got no answer."""
+"""A page reads its data again after a request that failed, or that got no answer."""
 
 from __future__ import annotations
 

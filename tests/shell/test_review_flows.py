@@ -7,6 +7,7 @@ from playwright.async_api import Page, expect
 from tests.bootstrap.test_prompt_catalog import catalog_of, prompts
 from tests.registry.proposals import proposal_of
 from tests.server.conftest import Served
+from tests.server.review_steps import approve
 from tests.shell.conftest import Screen
 from tests.shell.review_steps import (
     WITH_MANUAL,
@@ -16,7 +17,7 @@ from tests.shell.review_steps import (
     propose,
     read_to_the_end,
 )
-from tests.shell.steps import approve, ask_for_order, card_of, say
+from tests.shell.steps import ask_for_order, card_of, say
 
 from demiurge.registry.catalog_text import entry_ids
 

@@ -12,7 +12,7 @@ from tests.shell.review_steps import REVIEW, WITH_MANUAL, decision_of, open_prop
 from tests.shell.test_panel_states import ARABIC, violations
 
 CHANGED = ".changed-part, .added"
-"""What only the page of a change has."""
+"""The parts of a text that only the page of a proposed change shows: the words and lines that differ."""
 
 LINE = "a_word_without_any_space_" * 12
 

@@ -2,8 +2,9 @@
 import { useState } from "react";
 import { useLive } from "../live/use-live";
 import { moveFocus } from "../parts/list-keys";
-import { Link, navigate, useSearch } from "../router";
+import { Link, useSearch } from "../router";
 import { type WorkspaceEntry, type WorkspaceVersion, workspaceDiff, workspacesGet, workspaceTree, workspaceVersions } from "../sdk";
+import { CompareForm } from "./compare-form";
 import { FileDiff, FileView } from "./file-views";
 import { Moment, PanelState } from "./panel-state";
 import "./panels.css";
@@ -61,7 +62,16 @@ function OneWorkspace({ name, newest, search }: { name: string; newest: number; 
         <PanelState live={versions} loading="Loading the versions" empty="This workspace has no versions." isEmpty={(data) => data.versions.length === 0}>
           {(data) => (
             <>
-              <Compare key={`${old} ${version}`} versions={data.versions} old={old > 0 ? old : Math.max(1, version - 1)} version={version} to={to} />
+              {data.versions.length > 1 && (
+                <CompareForm
+                  key={`${old} ${version}`}
+                  old={old > 0 ? old : Math.max(1, version - 1)}
+                  version={version}
+                  newest={data.versions.at(-1)!.version}
+                  labels={["From @", "to @"]}
+                  to={to}
+                />
+              )}
               <VersionList versions={data.versions} version={version} to={to} />
             </>
           )}
@@ -79,37 +89,6 @@ function OneWorkspace({ name, newest, search }: { name: string; newest: number; 
         )}
       </section>
     </div>
-  );
-}
-
-interface CompareProps {
-  versions: WorkspaceVersion[];
-  old: number;
-  version: number;
-  to: To;
-}
-
-/** Any two versions, to be compared. */
-function Compare({ versions, old, version, to }: CompareProps) {
-  const [from, setFrom] = useState(old);
-  const [until, setUntil] = useState(version);
-  if (versions.length < 2) return null;
-  const last = versions.at(-1)!.version;
-  const field = (label: string, value: number, change: (to: number) => void) => (
-    <label>
-      {label} <input type="number" min={1} max={last} value={value} onChange={(event) => change(Number(event.target.value))} />
-    </label>
-  );
-  return (
-    <form
-      className="compare"
-      onSubmit={(event) => {
-        event.preventDefault();
-        navigate(to({ version: until, old: from }));
-      }}
-    >
-      {field("From @", from, setFrom)} {field("to @", until, setUntil)} <button type="submit">Compare</button>
-    </form>
   );
 }
 

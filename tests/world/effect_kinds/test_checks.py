@@ -249,7 +249,7 @@ def test_a_key_is_never_written_out(key: Any, code: str | None) -> None:
 @pytest.mark.parametrize(("size", "code"), [(0, ""), (INLINE_BYTES, ""), (INLINE_BYTES + 1, "too_large")])
 def test_a_blob_goes_inline_up_to_the_limit(size: int, code: str) -> None:
     content = {"$tag": "bytes", "$value": b"x" * size}
-    (check,) = BLOB.checks
+    _, check = BLOB.checks
     assert (check({}, "blob.put", {"content": content}) or "") == code
     for limit, within in ((size, True), (size - 1, False)):
         told = check({"max_bytes": limit}, "blob.put", {"content": content}) or ""
@@ -257,7 +257,7 @@ def test_a_blob_goes_inline_up_to_the_limit(size: int, code: str) -> None:
 
 
 def test_a_blob_by_its_ref_has_no_size_here() -> None:
-    (check,) = BLOB.checks
+    _, check = BLOB.checks
     for content in ({"$tag": "ref", "$value": "sha256:" + "0" * 64}, None):
         assert check({"max_bytes": 0}, "blob.get", {"content": content}) is None
 

@@ -1,17 +1,7 @@
 /** What a proposal proposes, whole and verbatim: the fields of the tool, why, examples. */
 import type { Finding, ProposalBody } from "../../sdk/review";
 import { ProposedText } from "./proposed-text";
-
-const FIELDS: [name: keyof ProposalBody & string, label: string][] = [
-  ["id", "Id"],
-  ["name", "Name"],
-  ["archetype", "Archetype"],
-  ["scope", "Scope"],
-  ["usageNotes", "When to use it"],
-  ["goals", "Goals"],
-  ["guardrails", "Guardrails"],
-  ["prompt", "Prompt"],
-];
+import { FIELDS } from "./tool-text";
 
 interface ProposedProps {
   body: ProposalBody;

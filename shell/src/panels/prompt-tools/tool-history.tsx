@@ -6,6 +6,7 @@ import { Moment } from "../../parts/time";
 import { Link, navigate, useSearch } from "../../router";
 import { type PromptToolVersion, toolVersion, toolVersionDiff } from "../../sdk/prompt-tools";
 import { maySend, useSession } from "../../session";
+import { CompareForm } from "../compare-form";
 import { PanelState } from "../panel-state";
 import { proposalHref } from "./review-words";
 import { RollbackForm } from "./rollback-form";
@@ -26,6 +27,7 @@ export function ToolHistory({ id, versions }: { id: string; versions: PromptTool
   const [count, setCount] = useState(SOME);
   const layer = search.get("layer") ?? versions[0]?.layer ?? "user";
   const ofLayer = versions.filter((each) => each.layer === layer);
+  const newest = ofLayer[0]?.version ?? 0;
   const number = (name: string) => Number(search.get(name) ?? 0) || 0;
   const [version, old, back] = [number("version"), number("old"), number("back")];
   const shown = ofLayer.find((each) => each.version === version);
@@ -45,7 +47,16 @@ export function ToolHistory({ id, versions }: { id: string; versions: PromptTool
           </nav>
         )}
       </div>
-      {ofLayer.length > 1 && <Compare key={`${layer} ${old} ${version}`} newest={ofLayer[0]!.version} old={old} version={version} to={to} />}
+      {ofLayer.length > 1 && (
+        <CompareForm
+          key={`${layer} ${old} ${version}`}
+          old={old > 0 ? old : newest - 1}
+          version={version > 0 ? version : newest}
+          newest={newest}
+          labels={["From version", "to"]}
+          to={to}
+        />
+      )}
       {shown !== undefined && old > 0 && <Changes id={id} layer={layer} old={old} version={version} to={to} />}
       {shown !== undefined && old === 0 && <VersionText id={id} version={shown} />}
       <ul className="tool-list" aria-label="Versions" onKeyDown={moveFocus}>
@@ -95,28 +106,6 @@ function Version({ id, each, isOpen, isGoingBack, to }: VersionProps) {
       <code className="faint wrap">{each.digest}</code>
       {isGoingBack && <RollbackForm id={id} version={each} onBack={() => navigate(toolHref(id), { replace: true })} />}
     </li>
-  );
-}
-
-/** Any two versions, to be compared. */
-function Compare({ newest, old, version, to }: { newest: number; old: number; version: number; to: To }) {
-  const [from, setFrom] = useState(old > 0 ? old : newest - 1);
-  const [until, setUntil] = useState(version > 0 ? version : newest);
-  const field = (label: string, value: number, change: (to: number) => void) => (
-    <label>
-      {label} <input type="number" min={1} max={newest} value={value} onChange={(event) => change(Number(event.target.value))} />
-    </label>
-  );
-  return (
-    <form
-      className="compare"
-      onSubmit={(event) => {
-        event.preventDefault();
-        navigate(to({ version: until, old: from }));
-      }}
-    >
-      {field("From version", from, setFrom)} {field("to", until, setUntil)} <button type="submit">Compare</button>
-    </form>
   );
 }
 

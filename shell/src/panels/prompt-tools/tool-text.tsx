@@ -1,7 +1,9 @@
 /** The fields of a prompt tool, whole and verbatim. */
 import { Verbatim } from "../../parts/verbatim";
+import type { ProposalBody } from "../../sdk/review";
 
-export const FIELDS: [name: string, label: string][] = [
+/** The fields of a prompt tool, in the order of its record. */
+export const FIELDS: [name: keyof ProposalBody & string, label: string][] = [
   ["id", "Id"],
   ["name", "Name"],
   ["archetype", "Archetype"],

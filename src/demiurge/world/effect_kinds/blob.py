@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from demiurge.tools.capabilities import BlobAccess
-from demiurge.world.effect_kinds.kind import Capability, EffectFamily, EffectKind, Parameter
+from demiurge.world.effect_kinds.kind import Capability, EffectFamily, EffectKind, Parameter, among_ops
 from demiurge.world.effect_kinds.types import BYTES, HASH, NAT, TEXT, option, record, ref, set_of, variant
 
 __all__ = ["BLOB", "INLINE_BYTES"]
@@ -17,10 +17,7 @@ INLINE_BYTES = 64 * 1024
 _EVERY_ORIGIN = ("plan", "reducer", "tool")
 
 
-def _size_and_op(grant: Mapping[str, Any], kind: str, params: Mapping[str, Any]) -> str | None:
-    ops = grant.get("ops")
-    if ops is not None and kind.partition(".")[2] not in ops:
-        return "op_not_allowed"
+def _size(grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
     content = params.get("content")
     size = len(content["$value"]) if content is not None and content["$tag"] == "bytes" else 0
     limit = grant.get("max_bytes")
@@ -53,7 +50,7 @@ BLOB: Final = EffectFamily(
     grant=record(ops=option(set_of(TEXT)), max_bytes=option(NAT)),
     grant_notes={"ops": "`put` `get`"},
     compared={"content": Parameter(ref("sys/BytesOrRef@1"), absent=True, null=True)},
-    checks=(_size_and_op,),
+    checks=(among_ops, _size),
     adapter="demiurge.world.effects.blob:BlobEffects",
     restart="performed again, with the same key",
     capability=Capability(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from demiurge.tools.capabilities import Issues
-from demiurge.world.effect_kinds.kind import Capability, EffectFamily, EffectKind
+from demiurge.world.effect_kinds.kind import Capability, EffectFamily, EffectKind, among_ops
 from demiurge.world.effect_kinds.types import HASH, NAT, TEXT, option, record, set_of
 
 __all__ = ["ISSUES", "MAX_ISSUES", "RECENT_RECORDS"]
@@ -15,11 +15,6 @@ MAX_ISSUES: Final = 2000
 
 RECENT_RECORDS: Final = 5000
 """How many of the world's last records are searched for the receipts of core tools."""
-
-
-def _op(grant: Any, kind: str, _params: Any) -> str | None:
-    ops = grant.get("ops")
-    return "op_not_allowed" if ops is not None and kind.partition(".")[2] not in ops else None
 
 
 ISSUES: Final = EffectFamily(
@@ -48,7 +43,7 @@ ISSUES: Final = EffectFamily(
     ),
     grant=record(ops=option(set_of(TEXT))),
     grant_notes={"ops": "`search` `receipts`"},
-    checks=(_op,),
+    checks=(among_ops,),
     adapter="demiurge.world.effects.issues:IssueEffects",
     restart="performed again, with the same key",
     capability=Capability(

@@ -18,7 +18,17 @@ from demiurge.values.type_expr import TypeExpr
 from demiurge.world.effect_kinds.types import BYTES, TEXT, option, record, ref
 from demiurge.world.usage import Used
 
-__all__ = ["Capability", "Check", "EffectFamily", "EffectKind", "Parameter", "ReadBlob", "at_most", "in_list"]
+__all__ = [
+    "Capability",
+    "Check",
+    "EffectFamily",
+    "EffectKind",
+    "Parameter",
+    "ReadBlob",
+    "among_ops",
+    "at_most",
+    "in_list",
+]
 
 Check = Callable[[Mapping[str, Any], str, Mapping[str, Any]], str | None]
 """`(grant parameters, kind of effect, effect parameters) -> code of the denial, or None`."""
@@ -165,6 +175,12 @@ def in_list(field: str, param: str, code: str) -> Check:
         return code if allowed is not None and params.get(param) not in allowed else None
 
     return check
+
+
+def among_ops(grant: Mapping[str, Any], kind: str, _params: Mapping[str, Any]) -> str | None:
+    """A check that the grant's field `ops` names the part of the effect's name after the dot, if the grant has it."""
+    ops = grant.get("ops")
+    return "op_not_allowed" if ops is not None and kind.partition(".")[2] not in ops else None
 
 
 def at_most(field: str, param: str, code: str) -> Check:

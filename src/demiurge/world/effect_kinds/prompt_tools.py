@@ -6,18 +6,13 @@ prompt, and reads the answer. No effect approves anything.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from demiurge.tools.capabilities import PromptTools
-from demiurge.world.effect_kinds.kind import Capability, EffectFamily, EffectKind
+from demiurge.world.effect_kinds.kind import Capability, EffectFamily, EffectKind, among_ops
 from demiurge.world.effect_kinds.types import BOOL, HASH, NAT, TEXT, list_of, option, record, ref, set_of
 
 __all__ = ["PROMPT_TOOLS"]
-
-
-def _op(grant: Any, kind: str, _params: Any) -> str | None:
-    ops = grant.get("ops")
-    return "op_not_allowed" if ops is not None and kind.partition(".")[2] not in ops else None
 
 
 _READING = ref("sys/UnitReading@1")
@@ -70,7 +65,7 @@ PROMPT_TOOLS: Final = EffectFamily(
     ),
     grant=record(ops=option(set_of(TEXT))),
     grant_notes={"ops": "`check` `propose` `tools` `prompt` `answer`"},
-    checks=(_op,),
+    checks=(among_ops,),
     adapter="demiurge.world.effects.prompt_tools:PromptToolEffects",
     restart="performed again; a proposal is submitted once",
     capability=Capability(
