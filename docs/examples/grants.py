@@ -1,6 +1,6 @@
+from demiurge.capabilities.http.rules import http_problem
+from demiurge.capabilities.http.urls import parse_url
 from demiurge.errors import InvalidValue
-from demiurge.world.effect_kinds.http import http_problem
-from demiurge.world.effect_kinds.urls import parse_url
 
 grant = {"hosts": ["api.example", "bücher.example"], "methods": ["GET"], "path_prefixes": ["/v1"]}
 

@@ -19,6 +19,7 @@ from tests.world.effects.vaults import vault_at
 from tests.world.manual_clock import DAY, HOUR, Time
 from tests.world.small_world import small_manifest
 
+from demiurge.capabilities.http.guarded import GuardedHttp
 from demiurge.errors import InvalidValue
 from demiurge.stores import MemoryStore, Store
 from demiurge.stores.secret_vault import SecretVault
@@ -27,7 +28,6 @@ from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import SeededEntropy, SystemEntropy
-from demiurge.world.effects.http import HttpRequests
 from demiurge.world.effects.webhook import PARALLEL, WebhookDeliveries
 from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
@@ -92,7 +92,7 @@ async def hooks(
     async def named(_host: str, _port: int) -> Sequence[str]:
         return ["127.0.0.1"]
 
-    web = HttpRequests(secrets, time.clock, resolve=named, tls=tls)
+    web = GuardedHttp(resolve=named, tls=tls)
     adapter = WebhookDeliveries(web, keys, secrets, time.clock, timeout_s=timeout_s)
     entropy = SeededEntropy(time.clock.now_ns())
     host = Host(store, manifest or manifest_of(), [adapter], clock=time.clock, sleep=time.sleep, entropy=entropy)

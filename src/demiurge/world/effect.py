@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from demiurge.capabilities.injection import Injections
 from demiurge.errors import Unavailable
 from demiurge.tools.events import AiEvent
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
 from demiurge.world.budget import nothing_of
 from demiurge.world.cell import Cell
-from demiurge.world.injection import Injections
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record
 from demiurge.world.state import OpenIntent, UnitState

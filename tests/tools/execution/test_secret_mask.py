@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import pytest
 
+from demiurge.capabilities.injection import Injections
 from demiurge.models.scrub import scrub
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.execution.secret_mask import masked, secrets_of
-from demiurge.world.injection import Injections
 
 KEY = "sk-live/4711+äpfel&birnen"
 ENVIRONMENT = {"SHOP_API_KEY": KEY, "HOME": "/home/ada", "SHORT_TOKEN": "abc", "EMPTY_PASSWORD": " "}

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from tests.world.effects.effect_asker import asking_manifest, grant_name
 from tests.world.small_world import START_NS, chat_manifest
 
+from demiurge.capabilities.http.rules import MAX_HEADER_BYTES, MAX_HEADERS
 from demiurge.values.caller import Caller
 from demiurge.world.authority.admission import Admission, admit
 from demiurge.world.effect_kinds.blob import BLOB, INLINE_BYTES
-from demiurge.world.effect_kinds.http import HTTP, MAX_HEADER_BYTES, MAX_HEADERS
+from demiurge.world.effect_kinds.http import HTTP
 from demiurge.world.effect_kinds.llm import MODELS
 from demiurge.world.manifest import Grant, Manifest
 

@@ -17,11 +17,12 @@ from tests.world.effects.effect_asker import Asker, asking_manifest, effect_aske
 from tests.world.effects.servers import SeenRequest, http_response, serving_site
 from tests.world.small_world import SECOND, START_NS, A
 
+from demiurge.capabilities.http.guarded import GuardedHttp, Resolve, resolve
 from demiurge.stores import MemoryStore, Store
 from demiurge.values.article import with_article
 from demiurge.values.clock import FixedClock
 from demiurge.values.refs import Ref
-from demiurge.world.effects.http import HttpRequests, Resolve, resolve
+from demiurge.world.effects.http import HttpRequests
 from demiurge.world.history.verify import verify
 from demiurge.world.secrets import Secrets
 
@@ -39,7 +40,7 @@ KEY = {"Idempotency-Key": literal("k1")}
 
 
 def adapter(**more: Any) -> HttpRequests:
-    return HttpRequests(Secrets({"ROBOT": CANARY}), FixedClock(START_NS, SECOND), **more)
+    return HttpRequests(Secrets({"ROBOT": CANARY}), FixedClock(START_NS, SECOND), GuardedHttp(**more))
 
 
 def leading_to(*answers: list[str]) -> tuple[Resolve, list[str]]:

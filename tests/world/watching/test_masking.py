@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demiurge.capabilities.injection import MASK, Injections
 from demiurge.models.scrub import written_forms
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.events import AiEvent, Status, TextDelta
-from demiurge.world.injection import MASK, Injections
 from demiurge.world.watching.masking import Masking
 
 KEY = "sk-canary/0123+456789=abcdef"

@@ -12,13 +12,13 @@ from typing import Any, Final, Literal, NamedTuple
 
 from demiurge import faults
 from demiurge.bootstrap.backend.webhook_notices import notice_body, webhook_cells
+from demiurge.capabilities.http.urls import parse_url
 from demiurge.errors import InvalidValue, NotFound, UsageError
 from demiurge.stores.protocol import Store
 from demiurge.tools.connections.credentials import Secret
 from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock, SystemEntropy, new_id
 from demiurge.world.authority.admission import admit
-from demiurge.world.effect_kinds.urls import parse_url
 from demiurge.world.effects.webhook import origin_of
 from demiurge.world.host import Host
 from demiurge.world.unit import Unit

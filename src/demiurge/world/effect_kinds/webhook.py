@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from demiurge.world.effect_kinds.http import request_problem
+from demiurge.capabilities.http.rules import request_problem
 from demiurge.world.effect_kinds.kind import EffectFamily, EffectKind, Parameter
 from demiurge.world.effect_kinds.types import NAT, TEXT, option, record, set_of
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from demiurge.capabilities.http.urls import is_inside
 from demiurge.tools.capabilities import Workspaces
 from demiurge.world.effect_kinds.kind import Capability, EffectFamily, EffectKind, Parameter, in_list
 from demiurge.world.effect_kinds.types import BOOL, HASH, NAT, TEXT, list_of, map_of, option, record, ref, set_of
-from demiurge.world.effect_kinds.urls import is_inside
 
 __all__ = ["WORKSPACE_FILES"]
 

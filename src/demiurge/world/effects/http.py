@@ -1,119 +1,36 @@
-"""`http.request`: one request to one checked address.
-
-A name is resolved once, its addresses are checked, and the connection goes to exactly one of them; the name itself is
-only sent to the server (in Host, and in SNI with its certificate). So a name that resolves differently a moment later
-leads nowhere new. Redirects are followed only as far as asked, and each hop is checked like a first request. No
-proxies, no cookies, no reused connections. If a request fails after the server may have acted on it, the outcome is
-`unknown_outcome`, unless the request may be repeated.
-"""
+"""`http.request`: the adapter, and the capability of a running tool. The request goes through
+`demiurge.capabilities.http.guarded`."""
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import ssl
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from ipaddress import ip_address
+from collections.abc import Mapping
 from typing import Any
 
-import httpx
-
-from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
+from demiurge.capabilities.http.guarded import GuardedHttp, GuardedRequest, secret_header
+from demiurge.capabilities.http.rules import is_repeatable
+from demiurge.capabilities.http.urls import parse_url
+from demiurge.errors import DemiurgeError
 from demiurge.tools.capabilities import HttpAnswer, SecretName
-from demiurge.values.article import with_article
 from demiurge.values.clock import Clock
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
-from demiurge.world.effect_kinds.http import HTTP, SAFE_METHODS, http_problem
-from demiurge.world.effect_kinds.urls import WebUrl, joined, parse_url
-from demiurge.world.effects.addresses import networks, refused
+from demiurge.world.effect_kinds.http import HTTP
 from demiurge.world.effects.asking import ask
 from demiurge.world.effects.binding import WorldParts
 from demiurge.world.effects.blob import resolve_input_blob
-from demiurge.world.effects.bodies import BodyRefused, read_body
 from demiurge.world.manifest import Manifest
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent
 
-__all__ = ["HttpRefused", "HttpRequests", "Resolve", "WorldHttp", "resolve"]
-
-MAX_BODY = 16 * 1024 * 1024
-MAX_REDIRECTS = 10
-MAX_ADDRESSES = 4
-HEADERS, HEADER_BYTES = 100, 16 * 1024
-TIMEOUT_S, MAX_TIMEOUT_S, CONNECT_S = 30.0, 300.0, 10.0
-
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_KEPT_ELSEWHERE = frozenset(
-    {"accept", "accept-language", "content-language", "content-type", "idempotency-key", "range", "user-agent"}
-)
-"""Headers that are sent on to another origin: none that identifies the sender."""
-_NOT_KEPT = frozenset({"set-cookie", "set-cookie2", "authentication-info", "proxy-authenticate"})
-"""Headers of an answer that never get into a receipt: they let their reader act for somebody else."""
-
-_TRUSTS_NONE = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Trusts no certificate; for http, which uses none."""
-
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Returns the addresses of a name, best first. Raises OSError."""
-
-
-class HttpRefused(DemiurgeError):
-    """A request is not made, or its answer is not accepted."""
-
-    code = "request_refused"
-
-
-async def resolve(host: str, port: int) -> Sequence[str]:
-    """Resolves a name as the machine does (`Resolve`)."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-@dataclass(frozen=True, slots=True)
-class _Hop:
-    method: str
-    url: WebUrl
-    headers: Mapping[str, str]
-    body: bytes
-
-
-@dataclass(slots=True)
-class _Answer:
-    status: int
-    url: WebUrl
-    headers: Mapping[str, str]
-    body: bytes
-
-
-@dataclass(slots=True)
-class _Journey:
-    """The limits of one performance, and its progress: `sent` is true once a server may have acted on it. With
-    `status_only` headers and body of the answer are not read."""
-
-    grant: Mapping[str, Any]
-    limit: int
-    sent: bool = False
-    status_only: bool = False
+__all__ = ["HttpRequests", "WorldHttp"]
 
 
 class HttpRequests:
-    """The adapter of `http.request`. `tls` says which certificates https trusts; `resolve` and `connect_s` (seconds)
-    are for tests and unusual networks."""
+    """The adapter of `http.request`."""
 
     kinds = HTTP.names
 
-    def __init__(
-        self,
-        secrets: Secrets,
-        clock: Clock,
-        *,
-        resolve: Resolve = resolve,
-        tls: ssl.SSLContext | None = None,
-        connect_s: float = CONNECT_S,
-    ) -> None:
-        self._secrets, self._clock, self._resolve, self._connect_s = secrets, clock, resolve, connect_s
-        self._tls = tls
+    def __init__(self, secrets: Secrets, clock: Clock, web: GuardedHttp | None = None) -> None:
+        self._secrets, self._clock, self._web = secrets, clock, web or GuardedHttp()
 
     @classmethod
     def bind(cls, parts: WorldParts) -> HttpRequests:
@@ -121,24 +38,19 @@ class HttpRequests:
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         """Returns "retry" for a read, and for a request with an `Idempotency-Key`; "in_doubt" for any other."""
-        names = {name.lower() for name in intent.params["headers"] or ()}
-        harmless = intent.params["method"].upper() in SAFE_METHODS or "idempotency-key" in names
-        return "retry" if harmless else "in_doubt"
+        repeatable = is_repeatable(intent.params["method"].upper(), intent.params["headers"] or ())
+        return "retry" if repeatable else "in_doubt"
 
     async def perform(self, call: EffectCall) -> Result:
         params, started = call.intent.params, self._clock.now_ns()
-        granted = call.grant.get("max_body")
-        journey = _Journey(call.grant, MAX_BODY if granted is None else min(granted, MAX_BODY))
+        asked_ms = params["timeout_ms"]
         try:
-            hop = await self._first(call, journey)
-            asked_ms = params["timeout_ms"]
-            seconds = TIMEOUT_S if asked_ms is None else min(asked_ms / 1000, MAX_TIMEOUT_S)
-            async with asyncio.timeout(seconds):
-                answer = await self._follow(journey, hop, min(params["max_redirects"] or 0, MAX_REDIRECTS))
-        except (TimeoutError, httpx.TimeoutException):
-            return self._broken(call, journey, "timeout", "No complete answer came in time.")
-        except httpx.TransportError:
-            return self._broken(call, journey, "connection_broken", "The connection broke before the answer was there.")
+            answer = await self._web.send(
+                call.grant,
+                await self._request(call),
+                redirects=params["max_redirects"],
+                timeout_s=None if asked_ms is None else asked_ms / 1000,
+            )
         except DemiurgeError as error:
             return failed(error.code, error.message)
         body = call.injections.masked_bytes(answer.body)
@@ -151,175 +63,20 @@ class HttpRequests:
             timings={"start_ns": started, "end_ns": self._clock.now_ns()},
         )
 
-    async def post(
-        self, grant: Mapping[str, Any], url: WebUrl, headers: Mapping[str, str], body: bytes, timeout_s: float
-    ) -> int:
-        """Sends one POST, to the addresses that `grant` allows, and returns the status of the answer. Redirects are not
-        followed. Raises HttpRefused (`timeout`, `connection_broken` and the codes of `http.request`)."""
-        journey = _Journey(grant, 0, status_only=True)
-        try:
-            async with asyncio.timeout(timeout_s):
-                answer = await self._exchange(journey, _Hop("POST", url, headers, body), follows=False)
-        except (TimeoutError, httpx.TimeoutException):
-            raise HttpRefused(f"{url.host} did not answer in time.", code="timeout") from None
-        except httpx.TransportError:
-            raise HttpRefused(f"The connection to {url.host} broke.", code="connection_broken") from None
-        return answer.status
-
-    def _broken(self, call: EffectCall, journey: _Journey, code: str, message: str) -> Result:
-        if journey.sent and self.restart(call.intent, call.manifest) != "retry":
-            return failed("unknown_outcome", f"{message} It is not known whether the request was carried out.")
-        return failed(code, message)
-
-    async def _first(self, call: EffectCall, journey: _Journey) -> _Hop:
+    async def _request(self, call: EffectCall) -> GuardedRequest:
         """Returns the request as it was asked for, with its secrets and its body. Raises DemiurgeError."""
         params = call.intent.params
-        headers = {"accept": "*/*", "user-agent": "demiurge"}
-        for name, value in (params["headers"] or {}).items():
-            headers[name.lower()] = self._header(call, name.lower(), value)
+        headers = {name: self._header(call, name, value) for name, value in (params["headers"] or {}).items()}
         body = b""
         if params["body_ref"] is not None:
             body = call.get_blob(await resolve_input_blob(call, params["body_ref"]))
-        if len(body) > journey.limit:
-            raise HttpRefused(f"The request's body is larger than {journey.limit} bytes.", code="body_too_large")
-        return _Hop(params["method"].upper(), parse_url(params["url"]), headers, body)
+        return GuardedRequest.of(params["method"], parse_url(params["url"]), headers, body)
 
     def _header(self, call: EffectCall, name: str, value: Mapping[str, Any]) -> str:
         if value["$tag"] == "literal":
             text: str = value["$value"]
             return text
-        secret = self._secrets.inject(call, value)
-        if not secret.isascii() or not secret.isprintable():
-            raise Unavailable("The secret holds characters that a header can't have.", code="secret_unavailable")
-        return f"Bearer {secret}" if name == "authorization" and " " not in secret else secret
-
-    async def _follow(self, journey: _Journey, hop: _Hop, redirects: int) -> _Answer:
-        """Returns the last answer. If no redirects are to be followed, a redirect is an answer like any other."""
-        for _ in range(redirects + 1):
-            answer = await self._exchange(journey, hop, follows=redirects > 0)
-            location = answer.headers.get("location")
-            if redirects == 0 or answer.status not in _REDIRECTS or location is None:
-                return answer
-            hop = _next_hop(journey.grant, hop, answer.status, location)
-        raise HttpRefused(f"There were more than {redirects} redirects.", code="too_many_redirects")
-
-    async def _exchange(self, journey: _Journey, hop: _Hop, *, follows: bool) -> _Answer:
-        """Sends one request to the first checked address that accepts a connection."""
-        addresses = await self._addresses(journey.grant, hop.url)
-        for address in addresses:
-            try:
-                return await self._ask(journey, hop, address, follows=follows)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                if _is_about_trust(error):
-                    message = f"{hop.url.host} could not prove that it is {hop.url.host}."
-                    raise HttpRefused(message, code="tls_failed") from None
-        raise HttpRefused(f"No connection to {hop.url.host} could be made.", code="connect_failed")
-
-    async def _addresses(self, grant: Mapping[str, Any], url: WebUrl) -> list[str]:
-        """Returns the addresses that the request may go to. The name is resolved once only."""
-        granted = networks(sorted(grant.get("internal_networks") or ()))
-        try:
-            ip_address(url.host)
-            found: Sequence[str] = [url.host]
-        except ValueError:
-            try:
-                found = await self._resolve(url.host, url.port)
-            except OSError:
-                raise HttpRefused(f"There is no address for {url.host}.", code="name_not_found") from None
-        why = {address: refused(address, granted) for address in found}
-        allowed = [address for address in found if why[address] is None]
-        if not allowed:
-            kinds = ", ".join(sorted({kind for kind in why.values() if kind is not None})) or "no"
-            raise HttpRefused(f"{url.host} leads to {with_article(kinds)} address.", code="address_refused")
-        return allowed[:MAX_ADDRESSES]
-
-    async def _ask(self, journey: _Journey, hop: _Hop, address: str, *, follows: bool) -> _Answer:
-        url = hop.url
-        headers = {"host": url.authority, **hop.headers, "accept-encoding": "gzip, deflate", "connection": "close"}
-        limits = httpx.Timeout(None, connect=self._connect_s).as_dict()
-        extensions: dict[str, Any] = {
-            "timeout": limits,
-            "sni_hostname": url.host,
-            "target": url.target.encode(),  # exactly as it was checked
-            "trace": _noting(journey),
-        }
-        destination = httpx.URL(scheme=url.scheme, host=address, port=url.port)
-        request = httpx.Request(hop.method, destination, headers=headers, content=hop.body, extensions=extensions)
-        trust = self._trust() if url.scheme == "https" else _TRUSTS_NONE
-        async with httpx.AsyncHTTPTransport(verify=trust, trust_env=False) as transport:
-            response = await transport.handle_async_request(request)
-            try:
-                if journey.status_only:
-                    return _Answer(response.status_code, url, {}, b"")
-                kept = _kept(response.headers)
-                skips = hop.method == "HEAD" or (follows and response.status_code in _REDIRECTS and "location" in kept)
-                body = b"" if skips else await _body(journey, response)
-            finally:
-                await response.aclose()
-        return _Answer(response.status_code, url, kept, body)
-
-    def _trust(self) -> ssl.SSLContext:
-        """Returns the TLS context, made when first needed: making it reads every certificate of the machine's
-        authorities."""
-        if self._tls is None:
-            self._tls = httpx.create_ssl_context(trust_env=False)
-        return self._tls
-
-
-def _is_about_trust(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, ssl.SSLError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-def _noting(journey: _Journey) -> Callable[[str, Any], Awaitable[None]]:
-    async def note(event: str, _info: Any) -> None:
-        if event == "http11.send_request_headers.started":
-            journey.sent = True
-
-    return note
-
-
-async def _body(journey: _Journey, response: httpx.Response) -> bytes:
-    length = response.headers.get("content-length", "")
-    if length.isdecimal() and int(length[:20]) > journey.limit:
-        raise BodyRefused(f"The answer is larger than {journey.limit} bytes.")
-    assert isinstance(response.stream, AsyncIterable)
-    return await read_body(response.stream, response.headers.get("content-encoding", ""), journey.limit)
-
-
-def _kept(headers: httpx.Headers) -> dict[str, str]:
-    """Returns an answer's headers as a receipt holds them. Raises HttpRefused if there are too many."""
-    if len(headers.raw) > HEADERS or sum(len(name) + len(value) for name, value in headers.raw) > HEADER_BYTES:
-        raise HttpRefused("The answer's headers are too long.", code="headers_too_large")
-    kept: dict[str, str] = {}
-    for name, value in headers.multi_items():
-        if name.lower() not in _NOT_KEPT:
-            kept[name.lower()] = f"{kept[name.lower()]}, {value}" if name.lower() in kept else value
-    return kept
-
-
-def _next_hop(grant: Mapping[str, Any], hop: _Hop, status: int, location: str) -> _Hop:
-    """Returns the request that a redirect asks for, under the same grant. Raises HttpRefused."""
-    try:
-        url = joined(hop.url, location)
-    except InvalidValue:
-        raise HttpRefused("A redirect leads to no web address.", code="redirect_refused") from None
-    if hop.url.scheme == "https" and url.scheme == "http":
-        raise HttpRefused("A redirect leads from https to http.", code="redirect_refused")
-    following = replace(hop, url=url)
-    if (status == 303 and hop.method != "HEAD") or (status in (301, 302) and hop.method == "POST"):
-        headers = {name: value for name, value in hop.headers.items() if not name.startswith("content-")}
-        following = replace(following, method="GET", body=b"", headers=headers)
-    if url.origin != hop.url.origin:
-        headers = {name: value for name, value in following.headers.items() if name in _KEPT_ELSEWHERE}
-        following = replace(following, headers=headers)
-    problem = http_problem(grant, following.method, url)
-    if problem is not None:
-        raise HttpRefused(f"A redirect leads where the grant does not reach: {problem}.", code="redirect_refused")
-    return following
+        return secret_header(name, self._secrets.inject(call, value))
 
 
 class WorldHttp:

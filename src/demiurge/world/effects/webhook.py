@@ -11,14 +11,14 @@ import asyncio
 from collections import defaultdict
 from typing import Final
 
+from demiurge.capabilities.http.guarded import GuardedHttp
+from demiurge.capabilities.http.urls import WebUrl, parse_url
 from demiurge.errors import DemiurgeError
 from demiurge.tools.connections.credentials import Secret
 from demiurge.values.clock import Clock
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
-from demiurge.world.effect_kinds.urls import WebUrl, parse_url
 from demiurge.world.effect_kinds.webhook import WEBHOOK
 from demiurge.world.effects.binding import WorldParts
-from demiurge.world.effects.http import HttpRequests
 from demiurge.world.manifest import Manifest
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent
@@ -41,14 +41,14 @@ class WebhookDeliveries:
     kinds = WEBHOOK.names
 
     def __init__(
-        self, web: HttpRequests, keys: WebhookKeys, secrets: Secrets, clock: Clock, *, timeout_s: float = TIMEOUT_S
+        self, web: GuardedHttp, keys: WebhookKeys, secrets: Secrets, clock: Clock, *, timeout_s: float = TIMEOUT_S
     ) -> None:
         self._web, self._keys, self._secrets, self._clock, self._timeout_s = web, keys, secrets, clock, timeout_s
         self._slots: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(PARALLEL))
 
     @classmethod
     def bind(cls, parts: WorldParts) -> WebhookDeliveries:
-        return cls(HttpRequests.bind(parts), parts.webhook_keys, parts.secrets, parts.clock)
+        return cls(GuardedHttp(), parts.webhook_keys, parts.secrets, parts.clock)
 
     def due_ns(self, intent: OpenIntent) -> int:
         due: int = intent.params["not_before_ns"]

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from demiurge.capabilities.http.urls import is_inside
 from demiurge.errors import DemiurgeError
 from demiurge.tools.capabilities import WorkspaceCommit, WorkspaceEntry, WorkspaceFile
 from demiurge.tools.errors import ToolUserError
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world import trees
 from demiurge.world.effect import CellReading, EffectCall, Restart, Result, failed, succeeded
-from demiurge.world.effect_kinds.urls import is_inside
 from demiurge.world.effect_kinds.workspace import WORKSPACE_FILES
 from demiurge.world.effects.asking import ask
 from demiurge.world.effects.binding import WorldParts

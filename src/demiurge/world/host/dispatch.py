@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 from demiurge import faults
+from demiurge.capabilities.injection import Injections
 from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
 from demiurge.stores.protocol import Attempt, Store
 from demiurge.tools.events import AiEvent
@@ -38,7 +39,6 @@ from demiurge.world.effect_kinds import TOOL
 from demiurge.world.history.replay import Manifests
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.live import LiveUnit
-from demiurge.world.injection import Injections
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.record import Stamp
 from demiurge.world.state import OpenIntent

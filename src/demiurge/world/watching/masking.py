@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
+from demiurge.capabilities.injection import Injections
 from demiurge.tools.events import AiEvent, TextDelta
-from demiurge.world.injection import Injections
 
 __all__ = ["Masking"]
 

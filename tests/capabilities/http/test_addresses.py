@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demiurge.world.effects.addresses import networks, refused
+from demiurge.capabilities.http.addresses import networks, refused
 
 V4 = st.integers(0, 2**32 - 1).map(IPv4Address)
 GLOBAL_V6 = ip_network("2000::/3")

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demiurge.capabilities.injection import MASK, Injections
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.events import AiEvent, TextDelta
-from demiurge.world.injection import MASK, Injections
 from demiurge.world.watching.masking import Masking
 
 CANARY = "canary/0123+456789=%"

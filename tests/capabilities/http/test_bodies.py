@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demiurge.world.effects.bodies import SLACK, BodyRefused, read_body
+from demiurge.capabilities.http.bodies import SLACK, BodyRefused, read_body
 
 
 def bare(data: bytes) -> bytes:

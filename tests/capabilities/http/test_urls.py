@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demiurge.capabilities.http.urls import MAX_URL, has_dot_segments, host_form, is_inside, joined, parse_url
 from demiurge.errors import InvalidValue
-from demiurge.world.effect_kinds.urls import MAX_URL, has_dot_segments, host_form, is_inside, joined, parse_url
 
 
 @pytest.mark.parametrize(
