@@ -9,7 +9,7 @@ AREA ?=
 
 NPM ?= npm
 
-.PHONY: run shell data-stream-client test test-full mutants check format bench lock docs clean
+.PHONY: run shell data-stream-client test test-full mutants check format bench lock docs site clean
 
 run: $(VENV)/run.ready
 	@$(BIN)/demiurge chat $(ARGS)
@@ -41,6 +41,7 @@ check: $(VENV)/dev.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/conventions
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(VENV)/dev.ready
 	$(BIN)/ruff format .
@@ -51,6 +52,10 @@ bench: $(VENV)/dev.ready
 
 docs: $(VENV)/dev.ready
 	$(BIN)/python docs/generate.py
+
+# Builds the documentation as a site into build/site.
+site: docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Writes the pinned requirements again, from pyproject.toml through uv.lock.
 lock:

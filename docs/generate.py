@@ -26,7 +26,7 @@ def pages() -> dict[Path, str]:
     """Every page that takes something from elsewhere, as it should be."""
     written = {DOCS / "api.md": api_reference.page(), DOCS / "cli.md": cli_reference.page()}
     written[DOCS / "http-reference.md"] = http_reference.page()
-    for path in (*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md"):
+    for path in (*sorted(DOCS.rglob("*.md")), DOCS.parent / "README.md"):
         if path not in written:
             written[path] = TABLE.sub(_table, INCLUDED.sub(_included, path.read_text("utf-8")))
     return written

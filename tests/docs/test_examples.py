@@ -20,7 +20,7 @@ OUTPUT = re.compile(r"<!-- output of examples/([\w.]+) -->\n```text\n(.*?)```\n"
 
 SHOWN = {
     name: (page, output)
-    for page in sorted(DOCS.glob("*.md"))
+    for page in sorted(DOCS.rglob("*.md"))
     for name, output in OUTPUT.findall(page.read_text("utf-8"))
 }
 

@@ -63,5 +63,5 @@ TOOLS: Final = EffectFamily(
     checks=(in_list("tools", "tool", "tool_not_allowed"),),
     adapter="demiurge.world.effects.tool_call:ToolCalls",
     restart="performed again if the tool is read-only or works through capabilities alone; asks the "
-    "[ledger](ledger.md#in-a-world) and the tool's `reconcile`; else `unknown_outcome`",
+    "[ledger](doubts.md#in-a-world) and the tool's `reconcile`; else `unknown_outcome`",
 )

@@ -45,8 +45,7 @@ VAULT: Final = EffectFamily(
     capability=Capability(
         VaultAccess,
         "demiurge.world.effects.vault:WorldVaultAccess",
-        "`put(alias, value)`, `rotate(alias, size=)`: a new version of a "
-        "[secret](secrets.md#new-versions-vaultput-and-vaultrotate), by name",
+        "`put(alias, value)`, `rotate(alias, size=)`: a new version of a [secret](secret-versions.md), by name",
         seals=True,
     ),
 )
