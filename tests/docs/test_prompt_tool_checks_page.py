@@ -1,4 +1,4 @@
-"""The page on the checks of prompt tools: its tables are those of the program."""
+"""The pages on the checks of prompt tools and on evidence: their tables are those of the program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from demiurge.registry import case_checks, claims, static_checks
 from demiurge.registry.platform_checks import PLATFORM_CHECKS
 from demiurge.registry.proposal import read_proposal
 
-PAGE = (Path(__file__).parents[2] / "docs/prompt-tool-checks.md").read_text("utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "prompt-tool-checks.md").read_text("utf-8")
+EVIDENCE = (DOCS / "evidence.md").read_text("utf-8")
 ROWS = re.findall(r"^\| `(\w+)` \| (block|warn) \| `(.*)` \|$", PAGE, re.MULTILINE)
 WHOLE = re.findall(r"^\| `(\w+)` \| (?:block|warn) \| [^`].* \|$", PAGE, re.MULTILINE)
 
@@ -44,5 +46,5 @@ def test_the_page_has_each_platform_check() -> None:
 def test_the_page_has_each_expectation_and_each_code_of_a_claim() -> None:
     expectations = set(re.findall(r"^\| `(\w+): [^`]+` \|", PAGE, re.MULTILINE))
     assert expectations == set(case_checks.EXPECTATIONS)
-    listed = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", PAGE, re.MULTILINE)
+    listed = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", EVIDENCE, re.MULTILINE)
     assert set(get_args(claims.ClaimCode)) <= {code for row in listed for code in re.findall(r"\w+", row)}
