@@ -27,7 +27,7 @@ export default function ToolsPanel() {
       </label>
       <PanelState live={live} loading="Loading the tools" empty="This world has no tools." isEmpty={(data) => data.tools.length === 0}>
         {(data) => {
-          const found = data.tools.filter((tool) => `${tool.id} ${tool.description}`.toLowerCase().includes(text.toLowerCase()));
+          const found = data.tools.filter((tool) => `${tool.id} ${tool.description} ${tool.details}`.toLowerCase().includes(text.toLowerCase()));
           return (
             <>
               <p className="faint" role="status">
@@ -75,6 +75,11 @@ function Tool({ tool, isOpen }: { tool: ToolView; isOpen: boolean }) {
       {isOpen && (
         <>
           <p dir="auto">{tool.description}</p>
+          {tool.details !== "" && (
+            <p dir="auto" className="plain">
+              {tool.details}
+            </p>
+          )}
           <dl className="facts">
             <dt>For you</dt>
             <dd>

@@ -152,6 +152,8 @@ export interface ToolView {
   kind?: "callable" | "prompt";
   id: string;
   description: string;
+  /** What a model reads after the description; "" for none. */
+  details: string;
   effect: string;
   decision: string;
   source: string;

@@ -26,8 +26,8 @@ SHIPPED: Final = frozenset(("core", "introspect", "workspace"))
 
 def tool_views(node: Mapping[str, Any], caller: Caller) -> list[dict[str, Any]]:
     """Returns every tool of the manifest `node`, by name: `{id, effect, decision, why, source, tokens, spec_hash,
-    description, input_schema, redaction}`. `decision` is the tool policy's on a call by `caller`, and `why` says the
-    reason; `tokens` is about what the tool costs in each request to a model."""
+    description, details, input_schema, redaction}`. `decision` is the tool policy's on a call by `caller`, and `why`
+    says the reason; `tokens` is about what the tool costs in each request to a model."""
     policy = ToolPolicy.from_json(node["tool_policy"])
     specs = sorted(map(ToolSpec.from_json, node["toolset"]), key=lambda spec: spec.name)
     return [_view(policy, spec, caller) for spec in specs]
@@ -61,7 +61,7 @@ def shipped_rows(caller: Caller) -> list[dict[str, Any]]:
 
 def _view(policy: ToolPolicy, spec: ToolSpec, caller: Caller) -> dict[str, Any]:
     schema = spec.to_json()["input_schema"]
-    sent = canonical_json.encode({"name": spec.name, "description": spec.description, "input_schema": schema})
+    sent = canonical_json.encode({"name": spec.name, "description": spec.model_description, "input_schema": schema})
     decided = decision_on(policy, spec.name, spec.effect, caller)
     return {
         "id": spec.name,
@@ -72,6 +72,7 @@ def _view(policy: ToolPolicy, spec: ToolSpec, caller: Caller) -> dict[str, Any]:
         "tokens": -(-len(sent) // BYTES_PER_TOKEN),
         "spec_hash": spec.spec_hash,
         "description": spec.description,
+        "details": spec.details,
         "input_schema": schema,
         "redaction": spec.redaction.to_json(),
     }

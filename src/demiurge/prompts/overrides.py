@@ -17,6 +17,7 @@ from demiurge.prompts.section import checked_key
 from demiurge.prompts.template import PromptTemplate, checked_ns
 from demiurge.prompts.visibility import SectionPath, dotted
 from demiurge.tools.authoring.hidden_text import hidden_character
+from demiurge.tools.authoring.texts import MAX_DESCRIPTION, MAX_DETAILS, text_problem, tidy_text
 from demiurge.tools.authoring.tool import Tool
 from demiurge.values import canonical_json
 from demiurge.values.refs import ref_of
@@ -33,9 +34,6 @@ __all__ = [
     "describe",
     "with_override",
 ]
-
-_MAX_DESCRIPTION = 200
-"""The limit of Tool: a description that passes here cannot fail when the tool is made."""
 
 OverrideFault: TypeAlias = Literal["unknown", "refused", "stale", "invalid"]
 """`unknown`: the prompt has no such part; `refused`: it does not accept overrides; `stale`: its text has changed;
@@ -55,8 +53,8 @@ class SectionDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class ToolDescriptor:
-    """A tool's texts. `path`: its section. `contract_hash`: `sha256:<hex>` of description and schema. `params`:
-    names in the schema."""
+    """A tool's texts. `path`: its section. `contract_hash`: `sha256:<hex>` of description, details and schema.
+    `params`: names in the schema."""
 
     path: SectionPath
     name: str
@@ -77,13 +75,14 @@ class SectionOverride:
 
 @dataclass(frozen=True, slots=True)
 class ToolOverride:
-    """A `description` (None: unchanged) and descriptions of parameters, which replace those of the contract whose
-    hash is `expected_hash`."""
+    """A `description`, `details` (None: unchanged) and descriptions of parameters, which replace those of the contract
+    whose hash is `expected_hash`."""
 
     name: str
     expected_hash: str
     description: str | None = None
     param_descriptions: Mapping[str, str] = field(default_factory=dict, hash=False)
+    details: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "param_descriptions", dict(self.param_descriptions))
@@ -141,12 +140,17 @@ class PromptDescriptor:
         return made
 
     def tool_override(
-        self, name: str, description: str | None = None, param_descriptions: Mapping[str, str] | None = None
+        self,
+        name: str,
+        description: str | None = None,
+        param_descriptions: Mapping[str, str] | None = None,
+        *,
+        details: str | None = None,
     ) -> ToolOverride:
         """Returns an override of the tool's present contract. Raises PromptValidationError if it cannot be applied."""
         found = self.tool(name)
         expected = found.contract_hash if found is not None else ""
-        made = ToolOverride(name, expected, description, dict(param_descriptions or {}))
+        made = ToolOverride(name, expected, description, dict(param_descriptions or {}), details)
         _raise(_tool_fault(found, made))
         return made
 
@@ -194,8 +198,9 @@ def with_override(tool: Tool[Any, Any], override: ToolOverride) -> Tool[Any, Any
         name: {**child, "description": texts[name]} if name in texts else child
         for name, child in schema["properties"].items()
     }
-    words = tool.description if override.description is None else override.description
-    twin = replace(tool, description=words)
+    description = tool.description if override.description is None else override.description
+    details = tool.details if override.details is None else override.details
+    twin = replace(tool, description=description, details=details)
     spec = replace(twin.spec, input_schema=schema, spec_hash="")
     object.__setattr__(twin, "spec", spec)
     object.__setattr__(twin, "bound", replace(twin.bound, spec=spec))
@@ -204,6 +209,7 @@ def with_override(tool: Tool[Any, Any], override: ToolOverride) -> Tool[Any, Any
 
 def _described(path: SectionPath, tool: Tool[Any, Any]) -> ToolDescriptor:
     contract = {"description": tool.description, "input_schema": tool.spec.input_schema}
+    contract |= {"details": tool.details} if tool.details else {}
     names = tuple(tool.spec.input_schema["properties"])
     digest = ref_of(canonical_json.encode(contract))
     return ToolDescriptor(path, tool.name, digest, tool.accepts_overrides, names)
@@ -259,10 +265,14 @@ def _description_problem(override: ToolOverride, params: tuple[str, ...]) -> str
     if unknown:
         return f"it has no parameter {unknown[0]!r}"
     texts = list(override.param_descriptions.values())
-    if override.description is not None:
-        if not 1 <= len(override.description.strip()) <= _MAX_DESCRIPTION:
-            return f"a description must have 1 to {_MAX_DESCRIPTION} characters"
-        texts.append(override.description)
+    limits = (("description", override.description, MAX_DESCRIPTION), ("details", override.details, MAX_DETAILS))
+    for name, words, limit in limits:
+        if words is None:
+            continue
+        what, may_be_empty = f"the new {name}", name == "details"
+        words = tidy_text(words)
+        if problem := text_problem(what, words, limit=limit, advice="shorten it", may_be_empty=may_be_empty):
+            return problem
     if not all(text.strip() for text in texts):
         return "a parameter's description must not be empty"
     hidden = next(filter(None, map(hidden_character, texts)), None)

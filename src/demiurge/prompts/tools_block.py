@@ -1,4 +1,4 @@
-"""Describes a section's tools in its text: names, descriptions, and example calls.
+"""Describes a section's tools in its text: names, descriptions with details, and example calls.
 
 The schema is not repeated here, because the provider gets it. Examples show exactly what a call would send and what
 the model would get.
@@ -59,7 +59,7 @@ def _as_called(tree: Any, schema: Mapping[str, Any]) -> Any:
 
 def _entry(tool: Tool[Any, Any], examples: str) -> str:
     effect = "" if tool.effect is ToolEffect.EXTERNAL_SIDE_EFFECT else f" ({tool.effect})"
-    head = f"- `{tool.name}`{effect}: {_hanging(tool.description, 2)}"
+    head = f"- `{tool.name}`{effect}: {_hanging(tool.spec.model_description, 2)}"
     return f"{head}\n{indent(examples, '  ')}" if examples else head
 
 
@@ -79,4 +79,4 @@ def _code(text: str) -> str:
 
 
 def _hanging(text: str, width: int) -> str:
-    return text.replace("\n", "\n" + " " * width)
+    return indent(text, " " * width)[width:]

@@ -24,8 +24,9 @@ __all__ = ["ToolSpec"]
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """`name`: `^[a-zA-Z0-9_-]{1,64}$`. `input_schema`: JSON Schema 7; the spec keeps a read-only copy
-    (`copy.deepcopy` returns one that can be changed). `spec_hash`: `sha256:<hex>` of the RFC 8785 JSON of the other
-    fields, computed if left out. Raises InvalidValue."""
+    (`copy.deepcopy` returns one that can be changed). `details`: text that follows the description, "" for none.
+    `spec_hash`: `sha256:<hex>` of the RFC 8785 JSON of the other fields, computed if left out. Raises
+    InvalidValue."""
 
     name: str
     description: str
@@ -33,22 +34,33 @@ class ToolSpec:
     effect: ToolEffect = ToolEffect.EXTERNAL_SIDE_EFFECT
     redaction: Redaction = field(default_factory=Redaction, hash=False)
     spec_hash: str = ""
+    details: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         if not is_tool_id(self.name):
             raise InvalidValue("a tool id is 1 to 64 letters, digits, '_' or '-'", path="name")
         if not isinstance(self.redaction, Redaction):
             raise InvalidValue(f"tool '{self.name}' has no redaction", path="redaction")
+        if not isinstance(self.details, str):
+            raise InvalidValue(f"the details of tool '{self.name}' must be text", path="details")
         object.__setattr__(self, "effect", ToolEffect(self.effect))
         object.__setattr__(self, "input_schema", frozen(self.input_schema))
         if not self.spec_hash:
             object.__setattr__(self, "spec_hash", ref_of(canonical_json.encode(self.to_json())))
 
+    @property
+    def model_description(self) -> str:
+        """The text that a model reads about the tool: the description, then a blank line and the details if there are
+        any."""
+        return f"{self.description}\n\n{self.details}" if self.details else self.description
+
     def to_json(self) -> dict[str, Any]:
-        """Returns everything that the hash covers, as a copy."""
+        """Returns everything that the hash covers, as a copy. `details` is in it only if there are any, so a spec
+        without them has the hash that it had before specs had details."""
         return {
             "name": self.name,
             "description": self.description,
+            **({"details": self.details} if self.details else {}),
             "input_schema": thawed(self.input_schema),
             "effect": self.effect.value,
             "redaction": self.redaction.to_json(),
@@ -64,4 +76,5 @@ class ToolSpec:
             input_schema=data["input_schema"],
             effect=ToolEffect(data["effect"]),
             redaction=Redaction.from_json(data["redaction"]),
+            details=data.get("details", ""),
         )

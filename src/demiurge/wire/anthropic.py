@@ -95,7 +95,7 @@ def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = Non
         return {}
     body: dict[str, Any] = {
         "tools": [
-            {"name": spec.name, "description": spec.description, "input_schema": dict(spec.input_schema)}
+            {"name": spec.name, "description": spec.model_description, "input_schema": dict(spec.input_schema)}
             for spec in specs
         ]
     }

@@ -102,7 +102,7 @@ The tools, each with the JSON schema of its arguments:"""
 
 def _described(spec: ToolSpec) -> str:
     schema = {name: spec.input_schema[name] for name in spec.input_schema if name != "additionalProperties"}
-    return f"{spec.name}: {spec.description}\nargs: {json.dumps(schema, ensure_ascii=False)}"
+    return f"{spec.name}: {spec.model_description}\nargs: {json.dumps(schema, ensure_ascii=False)}"
 
 
 def _shape(nonce: str, tool: str, *, action: bool = False) -> str:

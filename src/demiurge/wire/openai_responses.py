@@ -99,7 +99,7 @@ def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = Non
             {
                 "type": "function",
                 "name": spec.name,
-                "description": spec.description,
+                "description": spec.model_description,
                 "parameters": dict(spec.input_schema),
                 "strict": False,
             }

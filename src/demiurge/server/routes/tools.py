@@ -28,11 +28,13 @@ Chosen = Annotated[list[str] | None, Query(alias="tool", max_length=512, descrip
 
 class ToolView(BaseModel):
     """A tool of the world. `decision` is what the tool policy says of a call by this caller, and `why` the reason;
-    `tokens` is about what the tool costs in each request to a model."""
+    `tokens` is about what the tool costs in each request to a model. A model reads `description`, a blank line and
+    `details`."""
 
     kind: Literal["callable"] = "callable"
     id: str
     description: str
+    details: str
     effect: str
     decision: str
     why: str

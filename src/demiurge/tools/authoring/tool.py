@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, ove
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.authoring.function import plain_tool
-from demiurge.tools.authoring.hidden_text import hidden_character, hidden_in
+from demiurge.tools.authoring.hidden_text import hidden_in
 from demiurge.tools.authoring.named_types import named_type
 from demiurge.tools.authoring.params import ParamsCodec, ResultCodec, params_names
 from demiurge.tools.authoring.public_paths import missing_argument, missing_path
@@ -29,6 +29,7 @@ from demiurge.tools.authoring.signature import (
     item_of,
     result_problem,
 )
+from demiurge.tools.authoring.texts import MAX_DESCRIPTION, MAX_DETAILS, text_problem, tidy_text
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.capabilities import AuthCapability
 from demiurge.tools.context import ToolContext
@@ -44,8 +45,6 @@ __all__ = ["Tool", "ToolExample", "tool", "tool_problem"]
 ParamsT = TypeVar("ParamsT")
 ResultT = TypeVar("ResultT")
 _ToolT = TypeVar("_ToolT")
-
-_MAX_DESCRIPTION = 200
 
 
 @dataclass(frozen=True)  # not slotted: it is subscripted and called
@@ -82,8 +81,9 @@ class Tool(Generic[ParamsT, ResultT]):
     """`Tool[P, R](name=..., description=..., handler=...)`. P: dataclass, pydantic model or None. R: any type that
     pydantic can serialize.
 
-    `name` `^[a-z0-9_-]{1,64}$`, without a reserved prefix; `description` 1 to 200 characters; `handler` `(params: P,
-    *, context: ToolContext) -> ToolResult[R]`, `def` or `async def`. The default `effect` is `external_side_effect`;
+    `name` `^[a-z0-9_-]{1,64}$`, without a reserved prefix; `description` 1 to 200 characters; `details` up to 2,000
+    more, which a model reads after the description; `handler` `(params: P, *, context: ToolContext) ->
+    ToolResult[R]`, `def` or `async def`. The default `effect` is `external_side_effect`;
     the default `redaction` shows the message only. `timeout`: seconds or timedelta. `capabilities`: the Protocols
     that the handler needs. Raises PromptValidationError."""
 
@@ -100,6 +100,7 @@ class Tool(Generic[ParamsT, ResultT]):
     timeout: float | timedelta | None = None
     inline: bool = False
     reconcile: Callable[..., Any] | None = None
+    details: str = field(default="", kw_only=True)
     params_type: Any = field(default=UNKNOWN, kw_only=True, repr=False)
     result_type: Any = field(default=UNKNOWN, kw_only=True, repr=False)
     spec: ToolSpec = field(init=False, repr=False, compare=False)
@@ -135,7 +136,7 @@ class Tool(Generic[ParamsT, ResultT]):
 
     def __post_init__(self) -> None:
         self._take_declared()
-        self._freeze("description", self._checked_texts())
+        self._check_texts()
         self._freeze("examples", _tuple(self.examples))
         self._check_options()
         self._freeze("capabilities", _tuple(self.capabilities))
@@ -154,7 +155,8 @@ class Tool(Generic[ParamsT, ResultT]):
             if hidden := hidden_in(schema):
                 raise InvalidValue("the schema has the invisible character {1} at {0}".format(*hidden))
             params = ParamsCodec(self.params_type, schema)
-            self._freeze("spec", ToolSpec(self.name, self.description, schema, self.effect, self.redaction))
+            spec = ToolSpec(self.name, self.description, schema, self.effect, self.redaction, details=self.details)
+            self._freeze("spec", spec)
         except (InvalidValue, ValueError) as error:
             self._refuse(str(error), part)
         self._check_redaction()
@@ -197,20 +199,27 @@ class Tool(Generic[ParamsT, ResultT]):
         kind = kind if isinstance(kind, type) else None
         raise PromptValidationError(f"tool {self.name!r}: {message}", dataclass_type=kind, placeholder=placeholder)
 
-    def _checked_texts(self) -> str:
+    def _check_texts(self) -> None:
         if not is_authored_id(self.name):
             self._refuse("a name is 1 to 64 of a-z, 0-9, '_' and '-'", str(self.name))
         if is_reserved(self.name) and not self.may_use_reserved_prefixes:
             prefixes = ", ".join(f"{prefix}__" for prefix in RESERVED_PREFIXES)
             self._refuse(f"the prefixes {prefixes} are reserved", self.name)
-        description = self.description.strip() if isinstance(self.description, str) else ""
-        if not 1 <= len(description) <= _MAX_DESCRIPTION:
-            self._refuse(f"a description has 1 to {_MAX_DESCRIPTION} characters", "description")
-        if hidden := hidden_character(description):
-            self._refuse(f"the description has the invisible character {hidden}", "description")
+        self._check_text("description", MAX_DESCRIPTION, f"put the rest into details=, of up to {MAX_DETAILS:,}")
+        self._check_text("details", MAX_DETAILS, "keep what a model needs in order to call the tool")
         if not isinstance(self.redaction, Redaction):
             self._refuse("'redaction' must be a Redaction", "redaction")
-        return description
+
+    def _check_text(self, name: str, limit: int, advice: str) -> None:
+        """Strips a text of the tool. Raises PromptValidationError if the text cannot be used."""
+        given = getattr(self, name)
+        if not isinstance(given, str):
+            self._refuse(f"{name!r} must be text, not {type(given).__name__}", name)
+        text = tidy_text(given)
+        may_be_empty = name == "details"
+        if problem := text_problem(repr(name), text, limit=limit, advice=advice, may_be_empty=may_be_empty):
+            self._refuse(problem, name)
+        self._freeze(name, text)
 
     def _take_declared(self) -> None:
         """Takes the types that the class declares. Raises PromptValidationError for other types."""
@@ -271,8 +280,9 @@ class Tool(Generic[ParamsT, ResultT]):
             if not isinstance(example, ToolExample):
                 self._refuse("examples must be ToolExamples", "examples")
             words = example.description.strip() if isinstance(example.description, str) else ""
-            if not 1 <= len(words) <= _MAX_DESCRIPTION or hidden_character(words):
-                self._refuse(f"an example's description has 1 to {_MAX_DESCRIPTION} visible characters", "examples")
+            what = "the description of an example"
+            if problem := text_problem(what, words, limit=MAX_DESCRIPTION, advice="shorten it"):
+                self._refuse(problem, "examples")
             expected = type(None) if self.params_type is None else self.params_type
             if type(example.input) is not expected:
                 self._refuse(f"an example's input must be {expected.__name__}", "examples")
