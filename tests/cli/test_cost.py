@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import csv
+import io
+from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import Run
 from tests.cli.test_answer_limits import answer
+
+from demiurge import World
 
 
 def say(demiurge: Run, provider: Any, chat: str, **usage: Any) -> None:
@@ -43,3 +49,62 @@ def test_a_world_without_answers_costs_nothing(demiurge: Run) -> None:
     assert demiurge("init").status == 0
     assert demiurge("--json", "cost").document["total"]["cost_usd"] == "0"
     assert demiurge("cost", "--chat", "nobody").status == 1
+
+
+def rows(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def test_one_table_is_printed_as_csv_with_numbers_alone_and_an_empty_cell_for_an_unknown_cost(
+    demiurge: Run, provider: Any
+) -> None:
+    say(demiurge, provider, "free")
+    say(demiurge, provider, "paid", cost=0.0000123)
+    text = demiurge("cost", "--by", "chat", "--csv").out
+    assert text.endswith("\r\n")
+    assert text.count("\n") == text.count("\r\n") == 3
+    assert rows(text) == [
+        ["chat", "unit", "answers", "unpriced", "prompt_tokens", "completion_tokens", "cost_usd", "known_usd"],
+        ["free", "demiurge/Demiurge@1/free", "1", "1", "10", "5", "", "0"],
+        ["paid", "demiurge/Demiurge@1/paid", "1", "0", "10", "5", "0.0000123", "0.0000123"],
+    ]
+    [header, day] = rows(demiurge("cost", "--csv").out)
+    assert (header[0], day[1], day[-2:]) == ("day", "2", ["", "0.0000123"])
+
+
+def chats_with_one_answer(world: Path, provider: Any, *names: str) -> None:
+    """Makes chats by the Python API, which takes names that the command line takes for options."""
+
+    async def run() -> None:
+        own = {"provider": "openai-chat", "base_url": provider.url, "model": "m"}
+        async with World.open(world, environment={"LLM_API_KEY": "sk-example", "HOME": str(world.parent)}, **own) as it:
+            for name in names:
+                assert (await it.chat(name).send("Tell me.")).status == "done"
+
+    provider.say(answer(provider, "Yes.", cost=0.5))
+    asyncio.run(run())
+
+
+def test_a_cell_of_a_csv_is_never_a_formula(demiurge: Run, world: Path, provider: Any) -> None:
+    names = ("=1+1", "+1", "-1", "@SUM(A1)", "\N{FULLWIDTH EQUALS SIGN}1", 'a,"b"')
+    chats_with_one_answer(world, provider, *names)
+    text = demiurge("cost", "--by", "chat", "--csv").out
+    _, *found = rows(text)
+    assert {row[0] for row in found} == {"'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\N{FULLWIDTH EQUALS SIGN}1", 'a,"b"'}
+    assert {"0.5"} == {row[-1] for row in found}
+
+
+def test_by_prints_one_table_and_json_has_all(demiurge: Run, provider: Any) -> None:
+    call = provider.call("core__get_current_time", {"timezone": "UTC"})
+    provider.say(provider.answer(call), provider.answer(provider.text("Noon.")))
+    assert demiurge("chat", "-m", "What time is it?").status == 0
+    out = demiurge("cost", "--by", "tool").out
+    assert "CHAT" not in out
+    assert [line.split()[:3] for line in out.splitlines()[-2:]] == [
+        ["core__get_current_time", "1", "1"],
+        ["(no", "tool)", "0"],
+    ]
+    document = demiurge("--json", "cost", "--by", "tool").document
+    assert [row["tool"] for row in document["by_tool"]] == ["core__get_current_time", None]
+    assert document["by_chat"][0]["chat"] == "main"
+    assert demiurge("--json", "cost", "--csv").status == 2

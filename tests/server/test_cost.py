@@ -16,6 +16,17 @@ async def test_the_cost_of_an_answer_without_a_price_is_null(served: Served) -> 
     assert found["since"] < found["until"]
 
 
+async def test_the_cost_of_the_answers_that_read_a_tools_result_is_apart(served: Served) -> None:
+    provider = served.provider
+    provider.say(provider.answer(provider.call("core__get_current_time", {})), provider.answer(provider.text("Noon.")))
+    user = await served.client()
+    await user.post("/api/chats/c1/messages", json={"text": "What time is it?", "wait": True})
+    found = (await user.get("/api/cost")).json()
+    rows = [(row["tool"], row["calls"], row["answers"], row["shared"]) for row in found["by_tool"]]
+    assert rows == [("core__get_current_time", 1, 1, 0), (None, 0, 1, 0)]
+    assert found["tools"] == {"calls": 1, "unpriced_calls": 0, "reported_tokens": 0, "reported_usd": "0"}
+
+
 async def test_only_callers_that_may_read_records_are_told(served: Served) -> None:
     assert (await (await served.client("viewer")).get("/api/cost")).status_code == 403
     assert (await (await served.client("chief")).get("/api/cost")).json()["total"]["cost_usd"] == "0"

@@ -1,7 +1,11 @@
-"""The cost of a world's model answers, by chat, day and model.
+"""The cost of a world's model answers, by chat, day and model, and by the tools whose results were read.
 
 Invariant: an unknown cost is None, never 0, and sums are exact (`values.money`). A sum that includes an answer of
 unknown cost has no `cost_usd`; its `known_usd` is a lower bound.
+
+An answer *reads* a tool's result if it is the first answer of its unit after the result. An answer that reads the
+results of several tools is in the row of each of them (`shared`), so these rows may add up to more than the total.
+Later answers are sent the result again, as a part of the history, and are not counted for the tool.
 
 Only the records of the requested days are read, and one usage blob for each answer; a binary search finds the first
 record. Records are in the order of their positions. If the clock of the machine was set back, records of about that
@@ -11,7 +15,7 @@ time may count to the day before or after the requested ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
@@ -23,6 +27,7 @@ from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.journal import Journal
 from demiurge.errors import NotFound
 from demiurge.values.money import add_micros, dollars_text
+from demiurge.world.effect_kinds import TOOL
 from demiurge.world.effect_kinds.llm import LLM
 from demiurge.world.record import Record, decode_record
 from demiurge.world.unit import Unit
@@ -31,6 +36,9 @@ __all__ = ["DAYS", "cost_of_world"]
 
 DAYS = 30
 """The number of days that are reported by default."""
+
+LOOK_BACK = 12
+"""The number of records that are read at once to find the answer before a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +51,41 @@ class _PricedAnswer:
     prompt: int
     completion: int
     usage_ref: str | None
+    tools: frozenset[str]
+    """The tools whose results the answer reads."""
     micros: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _ReportedCall:
+    """One tool call, and what the tool itself reported to have used: None if it reported nothing."""
+
+    tool: str
+    tokens: int | None
+    micros: int | None
+
+
+@dataclass(slots=True)
+class _Scan:
+    """The answers and the calls of the days that were read."""
+
+    answers: list[_PricedAnswer] = field(default_factory=list)
+    calls: list[_ReportedCall] = field(default_factory=list)
 
 
 def cost_of_world(backend: Backend, today: date, days: int = DAYS, chat_id: str | None = None) -> dict[str, Any]:
     """Returns the cost of the answers of the `days` up to `today` (UTC), of all units or of one chat: `{since, until,
-    total, by_chat, by_day, by_model}`. `total`, and each entry of the lists beside its `chat` (with its `unit`), `day`
-    or `model`, is `{answers, unpriced, prompt_tokens, completion_tokens, cost_usd, known_usd}`.
+    total, by_chat, by_day, by_model, by_tool, tools}`. `total`, and each entry of the lists beside its `chat` (with its
+    `unit`), `day`, `model` or `tool`, is `{answers, unpriced, prompt_tokens, completion_tokens, cost_usd, known_usd}`.
 
     `chat` is None for a unit that is no chat; a model is named with its provider, `openai-responses/gpt-5`. `unpriced`
-    counts the answers of unknown cost. A request that ended without an answer is not counted. Raises NotFound;
-    Unavailable for records in an archive that is away."""
+    counts the answers of unknown cost. A request that ended without an answer is not counted.
+
+    An entry of `by_tool` is about the answers that read a result of the tool; `tool` None: that read none. `shared` of
+    them read results of other tools too. `calls` are the tool's calls. `reported_tokens` and `reported_usd` are what
+    these calls reported to have used themselves, which is in no other sum; `unpriced_calls` of them reported tokens
+    without a cost. `tools` holds the same four numbers of all tools. Raises NotFound; Unavailable for records in an
+    archive that is away."""
     try:
         since = today - timedelta(days=days - 1)
     except OverflowError:
@@ -61,9 +93,9 @@ def cost_of_world(backend: Backend, today: date, days: int = DAYS, chat_id: str 
     unit = Unit(CHAT, chat_id) if chat_id is not None else None
     if unit is not None and not any(head.unit == str(unit) for head in backend.read.heads(str(unit), 1)):
         raise NotFound(f"There is no chat {chat_id}; `demiurge chat ls` lists them.", code="chat_unknown")
-    found = list(_answers(backend, unit, since, today))
-    costs = costs_in_usages(backend, [answer.usage_ref for answer in found])
-    answers = [replace(answer, micros=micros) for answer, micros in zip(found, costs, strict=True)]
+    found = _scan(backend, unit, since, today)
+    costs = costs_in_usages(backend, [answer.usage_ref for answer in found.answers])
+    answers = [replace(answer, micros=micros) for answer, micros in zip(found.answers, costs, strict=True)]
     return {
         "since": since.isoformat(),
         "until": today.isoformat(),
@@ -71,31 +103,105 @@ def cost_of_world(backend: Backend, today: date, days: int = DAYS, chat_id: str 
         "by_chat": [_of_unit(name) | part for name, part in _grouped(answers, lambda answer: answer.unit)],
         "by_day": [{"day": day} | part for day, part in _grouped(answers, lambda answer: answer.day)],
         "by_model": [{"model": model} | part for model, part in _grouped(answers, lambda answer: answer.model)],
+        "by_tool": list(_by_tool(answers, found.calls)),
+        "tools": _reported(found.calls),
     }
 
 
-def _answers(backend: Backend, unit: Unit | None, since: date, until: date) -> Iterator[_PricedAnswer]:
+def _scan(backend: Backend, unit: Unit | None, since: date, until: date) -> _Scan:
+    found = _Scan()
     intents: dict[tuple[str, int], Record] = {}
-    for record in Journal(backend).read(unit, _first(backend, unit, since)):
+    unread: dict[str, set[str]] = {}  # by unit: the tools whose results no answer has read yet
+    first = _first(backend, unit, since)
+    for record in Journal(backend).read(unit, first, kinds=("intent", "receipt")):
         if record.kind == "intent":
             intents[record.unit, record.unit_seq] = record
-        day = _day(record)
-        if record.kind != "receipt" or record.body["status"] != "ok" or not since <= day <= until:
             continue
         assert isinstance(record.cause, int)
-        intent = intents.pop((record.unit, record.cause), None) or _record(backend, record.unit, record.cause)
-        if intent.kind != "intent" or intent.body["kind"] != LLM:
+        place = record.unit, record.cause
+        intent = intents.pop(place, None) or _record(backend, *place)
+        kind, day = intent.body.get("kind"), _day(record)
+        if intent.kind != "intent" or kind not in (LLM, TOOL):
             continue
-        params, payload = intent.body["params"], record.body["payload"]
-        used = payload.get("token_usage") or {}
-        yield _PricedAnswer(
-            record.unit,
-            day.isoformat(),
-            f"{params['provider']}/{params['model']}",
-            used.get("prompt", 0),
-            used.get("completion", 0),
-            payload.get("usage_ref"),
-        )
+        if record.unit not in unread:
+            unread[record.unit] = _unread_before(backend, record) if first > 1 else set()
+        if kind == TOOL:
+            unread[record.unit].add(intent.body["params"]["tool"])
+            if since <= day <= until:
+                found.calls.append(_call(intent, record))
+        elif record.body["status"] == "ok":
+            tools, unread[record.unit] = unread[record.unit], set()
+            if since <= day <= until:
+                found.answers.append(_answer(intent, record, day, frozenset(tools)))
+    return found
+
+
+def _answer(intent: Record, receipt: Record, day: date, tools: frozenset[str]) -> _PricedAnswer:
+    params, payload = intent.body["params"], receipt.body["payload"]
+    used = payload.get("token_usage") or {}
+    return _PricedAnswer(
+        receipt.unit,
+        day.isoformat(),
+        f"{params['provider']}/{params['model']}",
+        used.get("prompt", 0),
+        used.get("completion", 0),
+        payload.get("usage_ref"),
+        tools,
+    )
+
+
+def _call(intent: Record, receipt: Record) -> _ReportedCall:
+    used = receipt.body["payload"].get("usage") if receipt.body["status"] == "ok" else None
+    if used is None:
+        return _ReportedCall(intent.body["params"]["tool"], None, None)
+    tokens, micros = used["total_tokens"], used["cost_micros"]
+    return _ReportedCall(intent.body["params"]["tool"], tokens, micros or (None if tokens else 0))
+
+
+def _unread_before(backend: Backend, record: Record) -> set[str]:
+    """Returns the tools of the calls between the unit's last answer before `record` and `record`."""
+    found: set[str] = set()
+    end = record.unit_seq
+    while end > 0:
+        start = max(0, end - LOOK_BACK)
+        for position, data in reversed(backend.read.rows(record.unit, start, end - start)):
+            earlier = decode_record(data, position=position)
+            if earlier.kind != "receipt":
+                continue
+            assert isinstance(earlier.cause, int)
+            intent = _record(backend, record.unit, earlier.cause)
+            if intent.body.get("kind") == TOOL:
+                found.add(intent.body["params"]["tool"])
+            elif intent.body.get("kind") == LLM and earlier.body["status"] == "ok":
+                return found
+        end = start
+    return found
+
+
+def _by_tool(answers: list[_PricedAnswer], calls: list[_ReportedCall]) -> Iterator[dict[str, Any]]:
+    reading: dict[str, list[_PricedAnswer]] = {call.tool: [] for call in calls}
+    own: dict[str, list[_ReportedCall]] = {}
+    for answer in answers:
+        for tool in answer.tools:
+            reading.setdefault(tool, []).append(answer)
+    for call in calls:
+        own.setdefault(call.tool, []).append(call)
+    for tool, read in sorted(reading.items()):
+        shared = sum(len(answer.tools) > 1 for answer in read)
+        yield {"tool": tool, "shared": shared} | _sum(read) | _reported(own.get(tool, []))
+    others = [answer for answer in answers if not answer.tools]
+    if others:
+        yield {"tool": None, "shared": 0} | _sum(others) | _reported([])
+
+
+def _reported(calls: list[_ReportedCall]) -> dict[str, Any]:
+    known = [call.micros for call in calls if call.micros is not None]
+    return {
+        "calls": len(calls),
+        "unpriced_calls": sum(call.tokens is not None and call.micros is None for call in calls),
+        "reported_tokens": sum(call.tokens or 0 for call in calls),
+        "reported_usd": dollars_text(add_micros(known)),
+    }
 
 
 def _first(backend: Backend, unit: Unit | None, since: date) -> int:

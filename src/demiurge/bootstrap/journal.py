@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from demiurge.bootstrap.fork import absolute
 from demiurge.values.refs import ref_from_digest
 from demiurge.world.history.seal import Proof
 from demiurge.world.history.verify import Verified
-from demiurge.world.record import Record, decode_record
+from demiurge.world.record import Record, decode_record, may_be_kind
 from demiurge.world.unit import Unit
 
 __all__ = ["Journal"]
@@ -28,18 +28,23 @@ class Journal(NamedTuple):
 
     backend: Backend
 
-    def read(self, unit: str | Unit | None = None, from_seq: int = 0) -> Iterator[Record]:
-        """Yields a unit's records by sequence number; those of all units by position if `unit` is None. Raises
-        Damaged."""
+    def read(
+        self, unit: str | Unit | None = None, from_seq: int = 0, *, kinds: Collection[str] = ()
+    ) -> Iterator[Record]:
+        """Yields a unit's records by sequence number; those of all units by position if `unit` is None. With `kinds`
+        only records of these kinds: others are read and not decoded. Raises Damaged."""
         name = str(unit) if unit is not None else None
         while True:
             rows = self.backend.read.rows(name, from_seq, PAGE)
             for position, data in rows:
-                record = decode_record(data, position=position)
-                yield record
-                from_seq = (position if name is None else record.unit_seq) + 1
+                if not kinds or any(may_be_kind(data, kind) for kind in kinds):
+                    record = decode_record(data, position=position)
+                    if not kinds or record.kind in kinds:
+                        yield record
             if len(rows) < PAGE:
                 return
+            position, data = rows[-1]
+            from_seq = (position if name is None else decode_record(data).unit_seq) + 1
 
     def views(self, unit: str | Unit | None = None, from_seq: int = 0) -> Iterator[dict[str, Any]]:
         """Yields the same records as data, as the caller may see them: `{redacted, position, unit, seq, kind, cause,

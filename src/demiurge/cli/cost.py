@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -12,10 +14,38 @@ from demiurge.bootstrap.cost import DAYS, cost_of_world
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command
+from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.values.clock import SystemClock
 
 __all__ = ["command"]
+
+_TABLES: Final = ("chat", "day", "model", "tool")
+
+_SUMS: Final = ("answers", "unpriced", "prompt_tokens", "completion_tokens", "cost_usd", "known_usd")
+_CALLS: Final = ("shared", "calls", "unpriced_calls", "reported_tokens", "reported_usd")
+_COLUMNS: Final[Mapping[str, Sequence[str]]] = {
+    "chat": ("chat", "unit", *_SUMS),
+    "day": ("day", *_SUMS),
+    "model": ("model", *_SUMS),
+    "tool": ("tool", *_SUMS, *_CALLS),
+}
+"""The columns of a CSV, by its table."""
+
+_FORMULA: Final = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+    "\N{FULLWIDTH EQUALS SIGN}",
+    "\N{FULLWIDTH PLUS SIGN}",
+    "\N{FULLWIDTH HYPHEN-MINUS}",
+    "\N{FULLWIDTH COMMERCIAL AT}",
+)
+"""The beginnings of a cell that spreadsheets take for a formula."""
 
 
 @click.command(cls=Command, name="cost")
@@ -23,34 +53,76 @@ __all__ = ["command"]
 @click.option(
     "--days", type=click.IntRange(min=1), default=DAYS, show_default=True, help="The last N days, today included (UTC)."
 )
-def command(chat_id: str | None, days: int) -> None:
-    """Print what the answers of models cost in dollars, by chat, day and model.
+@click.option("--by", type=click.Choice(_TABLES), help="Only this table.")
+@click.option("--csv", "as_csv", is_flag=True, help="One table as CSV: that of --by, else the one by day.")
+def command(chat_id: str | None, days: int, by: str | None, as_csv: bool) -> None:
+    """Print what the answers of models cost in dollars, by chat, day, model and tool.
 
     A cost is unknown if the price of a model is not known. A sum with an unknown part is printed as "at least".
+
+    The table by tool has the answers that were the first to read a result of the tool. An answer that read the results
+    of several tools is in the row of each.
     """
+    if as_csv and settings().json:
+        raise click.UsageError("Choose --csv or --json: each prints one document on stdout.")
     today = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC).date()
     with opened() as (world, _):
         document = cost_of_world(world.backend, today, days, chat_id)
-    total = document["total"]
+    if as_csv:
+        output.write(output.plain(_csv(document, by or "day")).replace("\n", "\r\n"), end="")
+        return
+    total, tools = document["total"], document["tools"]
     lines = [f"{document['since']} to {document['until']} (UTC): {_cost(total)} for {total['answers']} answers."]
     if total["unpriced"]:
         lines.append(f"The cost of {total['unpriced']} of them is not known.")
-    for name, key in (("CHAT", "chat"), ("DAY", "day"), ("MODEL", "model")):
-        rows = [
-            (
-                str(part[key] if part[key] is not None else part["unit"]),
-                str(part["answers"]),
-                f"{part['prompt_tokens']}+{part['completion_tokens']}",
-                _cost(part),
-            )
-            for part in document[f"by_{key}"]
-        ]
+    if tools["reported_tokens"] or tools["reported_usd"] != "0":
+        lines.append(f"Tools reported {_reported(tools)} of their own, which is in no sum here.")
+    for key in _TABLES if by is None else (by,):
+        rows = [_row(key, part) for part in document[f"by_{key}"]]
         if rows:
-            lines += ["", *output.table(rows, (name, "ANSWERS", "TOKENS", "COST"))]
+            calls = ("CALLS",) if key == "tool" else ()
+            lines += ["", *output.table(rows, (key.upper(), *calls, "ANSWERS", "TOKENS", "COST"))]
+            lines += _notes(document["by_tool"]) if key == "tool" else ()
     output.result(document, *lines)
+
+
+def _row(key: str, part: Mapping[str, Any]) -> tuple[str, ...]:
+    name = part[key] if part[key] is not None else part["unit"] if key == "chat" else "(no tool)"
+    calls = (str(part["calls"]),) if key == "tool" else ()
+    tokens = f"{part['prompt_tokens']}+{part['completion_tokens']}"
+    return str(name), *calls, str(part["answers"]), tokens, _cost(part)
+
+
+def _notes(by_tool: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns what a reader of the table by tool must know of it."""
+    if not any(part["shared"] for part in by_tool):
+        return []
+    return ["Some answers read the results of several tools and are in several rows, which add up to more."]
 
 
 def _cost(part: Mapping[str, Any]) -> str:
     if part["cost_usd"] is not None:
         return f"${part['cost_usd']}"
     return f"at least ${part['known_usd']}" if part["unpriced"] < part["answers"] else "unknown"
+
+
+def _reported(tools: Mapping[str, Any]) -> str:
+    at_least = "at least " if tools["unpriced_calls"] else ""
+    return f"{tools['reported_tokens']} tokens and {at_least}${tools['reported_usd']}"
+
+
+def _csv(document: Mapping[str, Any], key: str) -> str:
+    """Returns a table as CSV with line feeds. An unknown cost is an empty cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS[key])
+    for part in document[f"by_{key}"]:
+        writer.writerow(_cell(part[column]) for column in _COLUMNS[key])
+    return text.getvalue()
+
+
+def _cell(value: str | int | None) -> str | int:
+    """Returns a cell that a spreadsheet takes for text or a number, and never for a formula."""
+    if value is None or isinstance(value, int):
+        return "" if value is None else value
+    return f"'{value}" if value.startswith(_FORMULA) else value

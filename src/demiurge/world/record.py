@@ -23,7 +23,17 @@ from demiurge.values.caller import NOBODY, Caller
 from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref, ref_digest, ref_from_digest
 
-__all__ = ["GENESIS", "Cause", "Record", "Stamp", "decode_record", "decode_row", "read_row", "seal_record"]
+__all__ = [
+    "GENESIS",
+    "Cause",
+    "Record",
+    "Stamp",
+    "decode_record",
+    "decode_row",
+    "may_be_kind",
+    "read_row",
+    "seal_record",
+]
 
 Cause = int | Mapping[str, Any] | None
 """The cause of a record: the sequence number of an earlier record of this unit; `{unit, seq, index}` for an event that
@@ -127,6 +137,12 @@ def read_row(row: Row) -> Record:
     """Reads a row without checking that its bytes are canonical: for callers that encode the record again and compare.
     Raises Damaged."""
     return _in_place(_read(row.data, row.hash, row.position), row)
+
+
+def may_be_kind(data: bytes, kind: str) -> bool:
+    """Returns False if the bytes of a record cannot be one of this kind, without decoding them. True is no proof: a
+    text in the record's body may look alike."""
+    return b"".join((b"\x64kind", _known_text(kind), b"\x64prev")) in data
 
 
 def _in_place(record: Record, row: Row) -> Record:

@@ -50,6 +50,22 @@ class ModelCost(CostSum):
     model: str
 
 
+class OwnUse(BaseModel):
+    """The tokens and the money that tool calls reported to have used themselves; no other sum includes them."""
+
+    calls: int
+    unpriced_calls: int = Field(description="The calls that reported tokens without a cost.")
+    reported_tokens: int
+    reported_usd: str
+
+
+class ToolCost(CostSum, OwnUse):
+    """The cost of the answers that were the first to read a result of a tool, and the tool's own use."""
+
+    tool: str | None = Field(description="None for the answers that read no result.")
+    shared: int = Field(description="The answers that read results of other tools too, and count there as well.")
+
+
 class CostReport(BaseModel):
     """The cost of the answers from the day `since` to the day `until`, both included."""
 
@@ -59,6 +75,8 @@ class CostReport(BaseModel):
     by_chat: list[ChatCost]
     by_day: list[DayCost]
     by_model: list[ModelCost]
+    by_tool: list[ToolCost]
+    tools: OwnUse
 
 
 @router.get("", responses=responses(401, 403, 404, 422, 503))
@@ -67,6 +85,6 @@ async def cost(
     days: Annotated[int, Query(ge=1, le=10_000, description="The last days, today included.")] = DAYS,
     chat: Annotated[str | None, Query(max_length=256, description="Only the answers in this chat.")] = None,
 ) -> CostReport:
-    """Returns what the answers of models cost, by chat, day and model. Reads the records of those days."""
+    """Returns what the answers of models cost, by chat, day, model and tool. Reads the records of those days."""
     today = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC).date()
     return CostReport(**await asyncio.to_thread(cost_of_world, world.backend, today, days, chat))
