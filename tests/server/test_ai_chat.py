@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
+from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.conftest import Served
+from tests.provider import Provider
+from tests.server.conftest import LONGEST_S, Served, served_on
+
+from demiurge import ToolContext, ToolEffect, ToolPolicy, World, tool
 
 USER = {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
 
@@ -38,6 +45,47 @@ async def test_a_call_comes_before_its_result_and_shows_public_arguments(served:
     assert dict(found)["b"]["toolName"] == "core__get_current_time"
     chat_id = found[0][1][0]["chatId"]
     assert (await served.world.chat(chat_id).reply()).text == "Late."
+
+
+async def test_progress_is_streamed_while_the_call_runs_and_is_never_stored(tmp_path: Path, provider: Provider) -> None:
+    seen = threading.Event()
+
+    @tool(effect=ToolEffect.READ_ONLY)
+    def scan_shelves(*, context: ToolContext) -> str:
+        """Scan the shelves."""
+        context.progress(1, 3, "canary-of-progress")
+        return "scanned" if seen.wait(LONGEST_S) else "nobody watched"
+
+    provider.say(provider.answer(provider.call("scan_shelves", {})), provider.answer(provider.text("Full.")))
+    opening = World.open(
+        tmp_path / "w",
+        [scan_shelves],
+        ToolPolicy(("scan_shelves",)),
+        provider="openai-responses",
+        base_url=provider.url,
+        environment={"LLM_API_KEY": "sk-test"},
+    )
+    async with opening as world, served_on(world, provider) as served, aclosing(world.watch()) as frames:
+        first = asyncio.create_task(_first(frames, "tool_progress"))
+        user = await served.client()
+        async with user.stream("POST", "/api/ai/chat", json={"messages": [USER]}) as answer:
+            found = []
+            async for line in answer.aiter_lines():
+                found.append(line)
+                if "progress" in line:
+                    seen.set()
+        [[shown]] = [json.loads(line[2:]) for line in found if "canary" in line]
+        numbers = {"done": 1, "total": 3, "message": "canary-of-progress"}
+        assert shown == {"type": "progress", "toolCallId": "call_1", **numbers}
+        assert [line[:2] for line in found if line[:2] in ("b:", "a:")] == ["b:", "a:"]
+        frame = await first
+        assert {name: frame[name] for name in numbers} == numbers
+    for path in (tmp_path / "w").rglob("*"):
+        assert not path.is_file() or b"canary-of-progress" not in path.read_bytes()
+
+
+async def _first(frames: Any, kind: str) -> Any:
+    return await anext(frame async for frame in frames if frame["type"] == kind)
 
 
 async def test_a_call_that_waits_ends_the_stream_without_a_result(served: Served) -> None:

@@ -25,6 +25,7 @@ from demiurge.tools.events import (
     TextDelta,
     ToolCallResult,
     ToolCallStart,
+    ToolProgress,
     UsageReport,
 )
 from demiurge.tools.ids import canonical_call_id
@@ -98,6 +99,12 @@ def test_the_label_of_a_status_is_shown_and_bounded() -> None:
         {"type": "status", "phase": "tool_use", "label": "web_search"}
     ]
     assert len(page(Status("tool_use", "x" * 9999), DONE).data[0]["label"]) == 256
+
+
+def test_the_progress_of_a_running_call_is_data_under_the_id_of_its_card() -> None:
+    half, late, other = ToolProgress("c1", 1.5, None, "half"), ToolProgress("c1", 3, 3), ToolProgress("c2", 1, 2)
+    shown = page(half, ToolCallStart("c1", "scan"), half, other, ToolCallResult("c1", {}), late, DONE)
+    assert shown.data == [{"type": "progress", "toolCallId": "c1", "done": 1.5, "message": "half"}]
 
 
 def test_a_report_of_usage_is_not_shown() -> None:
@@ -506,6 +513,7 @@ BUT_DONE: st.SearchStrategy[AiEvent] = st.one_of(
     st.builds(ToolCallResult, IDS, VALUES, st.booleans()),
     st.builds(AssistantFinal, TEXTS),
     st.builds(Status, st.sampled_from(["thinking", "tool_use", "compacting"]), st.none() | TEXTS),
+    st.builds(ToolProgress, IDS, st.floats(), st.none() | st.floats(), TEXTS),
     st.builds(ErrorEvent, CODES),
     st.builds(UsageReport, prompt=st.integers(0, 9), completion=st.integers(0, 9)),
 )

@@ -25,6 +25,7 @@ from demiurge.tools.events import (
     TextDelta,
     ToolCallResult,
     ToolCallStart,
+    ToolProgress,
     UsageReport,
 )
 from demiurge.tools.redaction import Redaction
@@ -133,6 +134,8 @@ class _Turn:
                             yield event
                         self.intent = frame["intent"]
                     yield TextDelta(frame["delta"])
+                elif kind == "tool_progress":
+                    yield ToolProgress(frame["tool_call_id"], frame["done"], frame["total"], frame["message"])
                 elif kind in ("tool_call_start", "closed"):
                     for event in await self._news():
                         yield event

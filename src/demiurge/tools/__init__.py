@@ -56,6 +56,7 @@ from demiurge.tools.events import (
     TextDelta,
     ToolCallResult,
     ToolCallStart,
+    ToolProgress,
     UsageReport,
     event_to_json,
 )
@@ -169,6 +170,7 @@ __all__ = [
     "ToolPolicy",
     "ToolPolicyContext",
     "ToolPolicyRule",
+    "ToolProgress",
     "ToolRenderableResult",
     "ToolResult",
     "ToolRunner",

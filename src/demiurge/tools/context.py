@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar, cast, overload
 
+from demiurge.tools.execution.progress import check_progress
 from demiurge.tools.filesystem import Filesystem
 from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
@@ -163,6 +164,17 @@ class ToolContext:
     tool_call_id: str = ""
     caller: ToolPolicyContext = field(default_factory=ToolPolicyContext)
     connection_id: str | None = None
+    _report: Callable[[float, float | None, str], None] = field(default=check_progress, repr=False, compare=False)
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Reports the progress of this call to watchers: `done` of `total`, in any unit; `total` None if unknown.
+
+        May be called as often as the handler likes and from any thread: at most ten reports a second are shown, the
+        newest one always. Nothing is recorded. Everybody who may watch the call sees the message, whatever the
+        tool's redaction, so it must hold no private data. Secrets that this process knows are masked, line breaks
+        become spaces, and what exceeds 200 characters is cut off. Does nothing after the call has ended, or where
+        nobody listens. Raises InvalidValue if a number is negative, NaN or infinite."""
+        self._report(done, total, message)
 
     @property
     def filesystem(self) -> Filesystem | None:

@@ -18,6 +18,7 @@ __all__ = [
     "TextDelta",
     "ToolCallResult",
     "ToolCallStart",
+    "ToolProgress",
     "UsageReport",
     "event_to_json",
 ]
@@ -52,6 +53,19 @@ class ToolCallResult:
     result: Any
     is_error: bool = False
     replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress:
+    """A running call reports its progress (`context.progress`). `done` and `total` count in a unit of the tool's own;
+    `total` is None if nobody knows it, and may be less than `done`. `message`: one line of at most 200 characters.
+    Never recorded."""
+
+    type: ClassVar[str] = "tool_progress"
+    tool_call_id: str
+    done: float
+    total: float | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +117,15 @@ class Done:
 
 
 AiEvent: TypeAlias = (
-    TextDelta | ToolCallStart | ToolCallResult | UsageReport | AssistantFinal | Status | ErrorEvent | Done
+    TextDelta
+    | ToolCallStart
+    | ToolProgress
+    | ToolCallResult
+    | UsageReport
+    | AssistantFinal
+    | Status
+    | ErrorEvent
+    | Done
 )
 
 

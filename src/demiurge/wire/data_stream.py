@@ -34,6 +34,7 @@ from demiurge.tools.events import (
     TextDelta,
     ToolCallResult,
     ToolCallStart,
+    ToolProgress,
     UsageReport,
 )
 from demiurge.tools.ids import UNNAMED, canonical_call_id, canonical_id
@@ -125,6 +126,8 @@ class DataStream:
                 return self._start(canonical_call_id(call_id), name, args)
             case ToolCallResult(tool_call_id=call_id):
                 return self._result(canonical_call_id(call_id), event.result, event.is_error)
+            case ToolProgress(tool_call_id=call_id):
+                return self._progress(canonical_call_id(call_id), event)
             case Status(phase=phase, label=label):
                 status = {"type": "status", "phase": phase}
                 return [Frame("2", [status if label is None else {**status, "label": _label(label)}])]
@@ -186,6 +189,16 @@ class DataStream:
         if call.answered:
             return frames
         return [*frames, *self._answer(call, *_public(result, is_error))]
+
+    def _progress(self, call_id: str, event: ToolProgress) -> list[Frame]:
+        """Emits the progress of a call that has begun and has no result; any other is dropped."""
+        call = self._calls.get(call_id)
+        if call is None or call.answered:
+            return []
+        numbers = {"done": event.done, **({} if event.total is None else {"total": event.total})}
+        shown = {"type": "progress", "toolCallId": call.id, **numbers, "message": _label(event.message)}
+        plain = _plain(shown)
+        return [] if plain is None else [Frame("2", [plain[1]])]
 
     def _begin(self, call_id: str, name: str) -> tuple[_Call, list[Frame]]:
         shown = call_id

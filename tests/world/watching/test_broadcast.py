@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demiurge.tools.events import AiEvent, Status, TextDelta
+from demiurge.tools.events import AiEvent, Status, TextDelta, ToolCallResult, ToolProgress
 from demiurge.world.unit import Unit
 from demiurge.world.watching import broadcast as bounds
 from demiurge.world.watching.broadcast import Broadcast, Strip, Watcher
@@ -50,6 +50,22 @@ def test_one_who_comes_late_is_shown_all_of_it_in_few_pieces() -> None:
         [more] = watcher.take()
         assert (more.event, more.offset) == (TextDelta("!"), 14)
         assert watcher.take() == []
+
+
+def test_one_who_comes_late_is_shown_only_the_newest_progress() -> None:
+    shown = broadcast_of_no_receipts()
+    strip = shown.begin(A, ONE, 0, "k")
+    with shown.watch(A) as early:
+        for done in range(bounds.LONGEST // bounds.REPLACED // 2):
+            strip.show(ToolProgress("c1", done))
+            if done < 2:
+                assert events_of(early.take())[-1] == ToolProgress("c1", done)
+        strip.show(ToolCallResult("c1", "found"))
+        with shown.watch(A) as late:
+            frames = late.take()
+        assert events_of(frames) == [Began("k"), ToolProgress("c1", done), ToolCallResult("c1", "found")]
+        assert events_of(early.take()) == events_of(frames)[1:]
+        assert [frame.end for frame in frames[1:]] == [done + 2, done + 3]
 
 
 def test_one_who_comes_again_is_shown_the_rest() -> None:

@@ -47,6 +47,7 @@ _FRAMES: Final[Mapping[str, frozenset[str]]] = {
     "text_delta": frozenset({"delta"}),
     "assistant_final": frozenset({"content"}),
     "tool_call_start": frozenset({"tool_call_id", "tool_name", "args"}),
+    "tool_progress": frozenset({"tool_call_id", "done", "total", "message"}),
     "tool_call_result": frozenset({"tool_call_id", "result", "is_error", "replayed"}),
     "status": frozenset({"phase", "label"}),
     "error": frozenset({"error"}),

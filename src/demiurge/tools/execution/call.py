@@ -15,6 +15,7 @@ from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolFailure
 from demiurge.tools.execution.changes import Changes
+from demiurge.tools.execution.progress import ProgressReports
 from demiurge.tools.ledger.store import LedgerRow, LedgerSlot
 from demiurge.tools.ledger.waiting import Holding
 from demiurge.tools.policy import Decision, ToolPolicyContext
@@ -70,6 +71,7 @@ class Call:
     # limits
     context: ToolContext | None = None
     limit_ms: int | None = None
+    reports: ProgressReports | None = None
     # approve
     matched_approval_id: str | None = None
     granting_approval_id: str | None = None

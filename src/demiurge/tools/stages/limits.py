@@ -18,6 +18,7 @@ from demiurge.tools.errors import BudgetExceededError, ToolErrorCode, ToolFailur
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.cause import log_fault
 from demiurge.tools.execution.ports import Ports
+from demiurge.tools.execution.progress import ProgressReports, check_progress
 from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
 from demiurge.values.article import with_article
@@ -79,7 +80,10 @@ def _without_auth(context: ToolContext) -> ToolContext:
 
 
 def _context(ports: Ports, call: Call) -> ToolContext:
-    template = call.template
+    template, report = call.template, check_progress
+    if ports.emit is not None:
+        call.reports = ProgressReports(call.tool_call_id, ports.emit_event, ports.clock)
+        report = call.reports.report
     if template is None:
         resources = ports.resources
         return _Context(
@@ -90,6 +94,7 @@ def _context(ports: Ports, call: Call) -> ToolContext:
             tool_call_id=call.tool_call_id,
             caller=call.caller,
             connection_id=call.connection_id,
+            _report=report,
         )
     resources = resources_of(ports, template)
     silent = type(template.session) is NullSession and ports.session is not None
@@ -101,6 +106,7 @@ def _context(ports: Ports, call: Call) -> ToolContext:
         resources=resources,
         tool_call_id=call.tool_call_id,
         connection_id=call.connection_id,
+        _report=report,
     )
 
 

@@ -62,7 +62,7 @@ async def _run_connected(ports: Ports, call: Call) -> None:
 async def _run(ports: Ports, call: Call) -> None:
     call.started = True
     try:
-        returned = await (_run_async(ports, call) if call.bound.is_async else _call_handler(ports, call))
+        returned = await (_run_handler(ports, call) if call.reports is None else _run_reporting(ports, call))
     except (ToolUserError, ToolValidationError) as error:
         if error.__cause__ is not None:  # the sentence is public, its cause is not
             ports.show_error(call, f"handler of {call.tool_id}", error)
@@ -100,6 +100,20 @@ def _refused(error: ToolUserError | ToolValidationError) -> ToolFailure:
     if message and error.fields and not message.endswith((".", "!", "?")):
         message += "."
     return ToolFailure(ToolErrorCode.VALIDATION, safe_message=message, fields=error.fields)
+
+
+def _run_handler(ports: Ports, call: Call) -> Awaitable[Any]:
+    return _run_async(ports, call) if call.bound.is_async else _call_handler(ports, call)
+
+
+async def _run_reporting(ports: Ports, call: Call) -> Any:
+    """Runs the handler while its reports of progress are taken."""
+    assert call.reports is not None
+    call.reports.begin(call.lease.secrets if call.lease is not None else ())
+    try:
+        return await _run_handler(ports, call)
+    finally:
+        call.reports.end()
 
 
 async def _run_async(ports: Ports, call: Call) -> Any:

@@ -5,8 +5,9 @@ watcher that comes late or returns sees the same frames as one that was there, a
 delays nobody, and without watchers frames cost next to nothing.
 
 A strip is bounded: past the bound it takes no more frames, so the shown text is always a beginning, and `closed` says
-that the whole is recorded. A watcher that is behind by too many ended effects loses their frames and is told so
-(`lagged`).
+that the whole is recorded. Of the reports of progress a strip keeps the newest one: a watcher that comes late sees it,
+and a call that reports for hours still has room for its result. A watcher that is behind by too many ended effects
+loses their frames and is told so (`lagged`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from io import SEEK_END, StringIO
 from types import MappingProxyType
 from typing import Self
 
-from demiurge.tools.events import AiEvent, TextDelta
+from demiurge.tools.events import AiEvent, TextDelta, ToolProgress
 from demiurge.world.unit import Unit
 from demiurge.world.watching.frame import Began, Closed, FrameEvent, Lagged, ShownSoFar, WatchFrame
 
@@ -30,6 +31,9 @@ LONGEST = 1 << 20
 EVENT = 256
 """The size at which an event other than text is counted, in characters."""
 
+REPLACED = 8
+"""The size at which a report of progress is counted that replaces an earlier one, in characters."""
+
 MOST_ENDED = 1000
 """How many ended effects may wait for one watcher. The unread part of them is at most LONGEST characters."""
 
@@ -37,14 +41,29 @@ MOST_ENDED = 1000
 class Strip:
     """The frames that one attempt of an intent has shown so far."""
 
-    __slots__ = ("_left", "_others", "_places", "_text", "attempt", "closed", "end", "intent", "unit", "watchers")
+    __slots__ = (
+        "_left",
+        "_others",
+        "_places",
+        "_progress",
+        "_text",
+        "attempt",
+        "closed",
+        "end",
+        "intent",
+        "unit",
+        "watchers",
+    )
 
     def __init__(self, unit: Unit, intent: bytes, attempt: int, watchers: list[Watcher], end: int = 0) -> None:
         self.unit, self.intent, self.attempt, self.watchers, self.end = unit, intent, attempt, watchers, end
         self.closed: Closed | None = None
         self._left = LONGEST
         self._text = StringIO()
-        self._others: list[FrameEvent] = []
+        self._others: list[FrameEvent | None] = []
+        """The events other than text; None for a report of progress that a newer one replaced."""
+        self._progress: int | None = None
+        """The place of the newest report of progress in `_others`."""
         self._places: list[int] = []
 
     @property
@@ -54,6 +73,8 @@ class Strip:
     def show(self, event: AiEvent | Began) -> None:
         """Adds an event; call it from the host's loop. Once an event did not fit, no later one is added either."""
         width = len(event.delta) if isinstance(event, TextDelta) else EVENT
+        if isinstance(event, ToolProgress) and self._progress is not None:
+            width = REPLACED
         self._left -= width
         if self._left < 0 or not width:
             return
@@ -61,6 +82,10 @@ class Strip:
             self._text.write(event.delta)
             self.end += width
         else:
+            if isinstance(event, ToolProgress):
+                if self._progress is not None:
+                    self._others[self._progress] = None
+                self._progress = len(self._others)
             self._places.append(self.end)
             self._others.append(event)
             self.end += 1
@@ -78,7 +103,9 @@ class Strip:
                 self._text.seek(0, SEEK_END)
                 start = upto
             else:
-                yield self._frame(start, self._others[index])
+                event = self._others[index]
+                if event is not None:
+                    yield self._frame(start, event)
                 start, index = start + 1, index + 1
         if self.closed is not None:
             yield self._frame(self.end, self.closed)
