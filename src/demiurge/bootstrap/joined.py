@@ -22,11 +22,13 @@ from demiurge.bootstrap.manifest import (
     set_definitions,
     stored_definitions,
 )
-from demiurge.bootstrap.manifest_change import OPENED, ManifestChange, changed, lacking_code
+from demiurge.bootstrap.manifest_change import OPENED, ManifestChange, changed, lacking_code, lacking_tools
 from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.bootstrap.world_options import WorldOptions
 from demiurge.errors import Conflict
 from demiurge.stores.protocol import Store
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.source import ToolSource
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.manifest import Folder, Manifest
@@ -145,11 +147,20 @@ def _following(store: Store, config: ProcessConfig, manifest: Manifest) -> Proce
     """Returns what a process goes on with after another one ran the world under `manifest`: the policy and the system
     prompt that were named there stay, unless this process names its own."""
     given = Definitions.of_node(manifest.node)
-    usual = Folder.of(given.definitions, given.root).tool_policy() or default_policy(tuple(manifest.toolset.values()))
-    if manifest.tool_policy != usual:
+    usual = Folder.of(given.definitions, given.root).tool_policy()
+    if not (_is_default(manifest, config.source) if usual is None else manifest.tool_policy.digest == usual.digest):
         config = replace(config, policy=manifest.tool_policy)
     kept = (stored_definitions(store) or Definitions.shipped()).root.get("settings", {})
     prompt = manifest.settings.get("system_ref")
     if prompt is not None and "system_ref" not in kept:
         config = replace(config, kept_prompt=store.get_blob(prompt))
     return config
+
+
+def _is_default(manifest: Manifest, source: ToolSource) -> bool:
+    """Returns whether nobody named the policy of a manifest: it is the default policy, except that read-only tools
+    which `source` lacks may be the other process's own code or not."""
+    tools, policy = manifest.toolset, manifest.tool_policy
+    lacking = [name for name in lacking_tools(manifest, source) if tools[name].effect is ToolEffect.READ_ONLY]
+    asked = (*policy.require_approval_for_tools, *lacking)
+    return replace(policy, require_approval_for_tools=asked).digest == default_policy(tools.values(), source).digest

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from demiurge import faults
 from demiurge.apps.demiurge import CHAT, app
-from demiurge.bootstrap.shipped_tools import SHIPPED_TOOLS
 from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.stores.protocol import Store
+from demiurge.tools.bound import BoundTool
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
@@ -59,12 +59,20 @@ Code = Mapping[str, Reducer | Callable[..., Any]]
 """Reducers by module name. The source that is kept of a plain function is that of its Python module."""
 
 
-def default_policy(specs: Sequence[ToolSpec]) -> ToolPolicy:
-    """Returns the policy that allows the shipped tools that only read, and has a person asked for all others."""
-    shipped = {tool.name for tool in SHIPPED_TOOLS if tool.effect is ToolEffect.READ_ONLY}
-    names = tuple(spec.name for spec in specs)
-    asked = tuple(name for name in names if name not in shipped)
-    return ToolPolicy(allowed_tools=names, require_approval_for_tools=asked)
+def default_policy(specs: Iterable[ToolSpec], source: ToolSource) -> ToolPolicy:
+    """Returns the policy that allows the tools in Python code of this process that only read, shipped or the user's
+    own, and has a person asked for all others of `specs`.
+
+    `source` has the tools of this process. A tool whose spec differs from the one here is another tool: its `specs` may
+    be the word of a world from elsewhere."""
+    found = tuple(specs)
+    asked = tuple(spec.name for spec in found if not _only_reads(spec, source.get(spec.name)))
+    return ToolPolicy(allowed_tools=tuple(spec.name for spec in found), require_approval_for_tools=asked)
+
+
+def _only_reads(spec: ToolSpec, tool: BoundTool | None) -> bool:
+    is_same = tool is not None and tool.is_own_code and tool.spec.spec_hash == spec.spec_hash
+    return is_same and tool is not None and tool.spec.effect is ToolEffect.READ_ONLY
 
 
 class Definitions(NamedTuple):
@@ -123,12 +131,13 @@ class ProcessConfig:
         folder = Folder.of(given.definitions, given.root)
         modules = given.modules()
         settings, blobs = self._prompt(given, modules)
+        toolset = folder.toolset() if given.root.get("toolsets") else self.source.specs()
         manifest = Manifest.build(
             given.definitions,
             given.root,
             self._code_of(modules),
-            tool_policy=self.policy or folder.tool_policy() or default_policy(self.source.specs()),
-            toolset=folder.toolset() if given.root.get("toolsets") else self.source.specs(),
+            tool_policy=self.policy or folder.tool_policy() or self._usual_policy(toolset),
+            toolset=toolset,
             settings=settings,
             check=new,
         )
@@ -139,6 +148,11 @@ class ProcessConfig:
         modules = Definitions.of_node(node).modules()
         manifest = Manifest.load(node, self._code_of(modules))
         return ManifestInForce(manifest, tuple(sorted(set(modules) - set(self.code))), ())
+
+    def _usual_policy(self, toolset: Sequence[ToolSpec]) -> ToolPolicy:
+        """Returns the default policy for the tools of this process, as the manifest's toolset words them."""
+        pinned = {spec.name: spec for spec in toolset}
+        return default_policy((pinned.get(spec.name, spec) for spec in self.source.specs()), self.source)
 
     def _code_of(self, modules: Sequence[str]) -> dict[str, Reducer]:
         code = {name: reducer for name, reducer in self.code.items() if name in modules}

@@ -11,6 +11,7 @@ from demiurge.bootstrap.policy_view import decision_on
 from demiurge.bootstrap.shipped_tools import SHIPPED_TOOLS
 from demiurge.registry.pack.load import core_tools
 from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.source import StaticToolSource
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
@@ -50,8 +51,9 @@ def prompt_rows(catalog: Sequence[CatalogTool]) -> list[dict[str, Any]]:
 
 def shipped_rows(caller: Caller) -> list[dict[str, Any]]:
     """Returns the tools that a new world has: the shipped callable tools, and the core prompt tools."""
-    specs = [tool.spec for tool in SHIPPED_TOOLS]
-    node = {"tool_policy": default_policy(specs).to_json(), "toolset": [spec.to_json() for spec in specs]}
+    source = StaticToolSource(SHIPPED_TOOLS)
+    policy = default_policy(source.specs(), source)
+    node = {"tool_policy": policy.to_json(), "toolset": [spec.to_json() for spec in source.specs()]}
     shipped = {"layer": "global", "locked": True, "version": None}
     return tool_rows(node, caller) + [
         {"kind": "prompt", "id": tool.id, "name": tool.name, **shipped, "digest": tool.digest, "decision": "allow"}

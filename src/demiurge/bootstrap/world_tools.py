@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from demiurge.bootstrap.manifest_change import TOOLS_REFRESHED, ManifestChange
@@ -89,7 +90,7 @@ def is_tool_or_source(entry: object) -> bool:
 
 def _several(given: GivenTools) -> Sequence[ToolOrSource]:
     """The entries of a list. Raises PromptValidationError for what is neither a list nor a source."""
-    if isinstance(given, AsyncToolSource):
+    if isinstance(given, ToolSource | AsyncToolSource):
         return [given]
     return list(given) if isinstance(given, Iterable) else [as_source(given)]
 
@@ -100,12 +101,20 @@ def _present(
     """The tools of all entries; `answers` are those of the sources that list asynchronously, by their place."""
     for at, entry in enumerate(given):
         if isinstance(entry, AsyncToolSource):
-            yield from answers.get(at, ())
+            yield from map(_listed_elsewhere, answers.get(at, ()))
         elif isinstance(entry, ToolSource):
             found = (entry.get(spec.name) for spec in entry.specs())
-            yield from (tool for tool in found if tool is not None)
+            is_fixed = type(entry) is StaticToolSource
+            yield from (tool if is_fixed else _listed_elsewhere(tool) for tool in found if tool is not None)
         else:
             yield entry
+
+
+def _listed_elsewhere(tool: Tool[Any, Any] | BoundTool) -> BoundTool:
+    """Returns a tool of a source whose list may change: no code of this user, whoever wrote its handler, because the
+    user has not named it."""
+    bound = tool.bound if isinstance(tool, Tool) else tool
+    return replace(bound, is_own_code=False) if isinstance(bound, BoundTool) else bound
 
 
 async def _asked(source: AsyncToolSource) -> Sequence[Tool[Any, Any] | BoundTool]:

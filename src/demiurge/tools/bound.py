@@ -29,7 +29,8 @@ class BoundTool:
     `capabilities`: types that must be bound in `context.resources`. `idempotency` and `reconcile` are for the
     ledger. `works_through_capabilities`: the handler does nothing but ask for effects, so a world may run it again
     after a crash and answer its requests from the records. `result_type`: the type of its values, None if they are
-    plain JSON."""
+    plain JSON. `is_own_code`: the tool was written in Python for this program, so its effect level is the word of its
+    author; False for a tool that a server or a catalog lists."""
 
     spec: ToolSpec
     parse: Callable[[str | bytes], Any]
@@ -46,3 +47,4 @@ class BoundTool:
     reconcile: Callable[..., Any] | None = None
     dump_params: Callable[[Any], tuple[Any, bool]] | None = None
     result_type: Any = None
+    is_own_code: bool = False

@@ -312,6 +312,7 @@ class Tool(Generic[ParamsT, ResultT]):
             reconcile=self.reconcile,
             dump_params=params.dump,
             result_type=self.result_type,
+            is_own_code=True,
         )
 
     def _timeout_ms(self) -> int | None:
