@@ -6,3 +6,25 @@ The protocols are in `demiurge.tools.capabilities`, so a handler that asks for o
 same capability is an effect that is admitted and recorded. The guard of requests (`http`) and the masks of secrets
 (`injection`) are the same code in both. Imports `models`, `filesystems`, `tools`, `values` and `errors`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demiurge.lazy_imports import lazy_attributes
+
+if TYPE_CHECKING:
+    from demiurge.capabilities.http.local import LocalHttp, SecretValues
+    from demiurge.capabilities.timer import LocalTimer
+    from demiurge.capabilities.workspaces import FolderWorkspaces, MemoryWorkspaces
+
+__all__ = ["FolderWorkspaces", "LocalHttp", "LocalTimer", "MemoryWorkspaces", "SecretValues"]
+
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        "demiurge.capabilities.http.local": ("LocalHttp", "SecretValues"),
+        "demiurge.capabilities.timer": ("LocalTimer",),
+        "demiurge.capabilities.workspaces": ("FolderWorkspaces", "MemoryWorkspaces"),
+    },
+)

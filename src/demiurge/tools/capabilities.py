@@ -6,9 +6,10 @@ correct (a missing file) and other exceptions for the rest.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from demiurge.tools.connections.credentials import Secret
 from demiurge.values.clock import Clock
@@ -18,6 +19,7 @@ __all__ = [
     "AuthCapability",
     "BlobAccess",
     "Clock",
+    "FollowsClock",
     "FoundIssues",
     "HttpAccess",
     "HttpAnswer",
@@ -142,6 +144,14 @@ class Timer(Protocol):
     async def wait_until(self, time_ns: int) -> int:
         """Returns at `time_ns` (wall time) or later: the time it was then."""
         ...
+
+
+class FollowsClock(ABC):
+    """A capability that goes by the clock of the runner that it is given to. It is recognized by its class only."""
+
+    @abstractmethod
+    def with_clock(self, clock: Clock) -> Self:
+        """Returns the capability for a runner with this clock."""
 
 
 class VaultAccess(Protocol):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar, cast, overload
 
+from demiurge.tools.capabilities import Clock, FollowsClock
 from demiurge.tools.execution.progress import check_progress
 from demiurge.tools.filesystem import Filesystem
 from demiurge.tools.limits.budget import BudgetTracker
@@ -64,6 +65,16 @@ class ResourceRegistry:
     def filled(self, defaults: Mapping[Any, Any]) -> ResourceRegistry:
         """Returns a copy of this registry, with `defaults` for the types that it lacks."""
         return ResourceRegistry.build({**defaults, **self._entries})
+
+    def with_clock(self, clock: Clock) -> ResourceRegistry:
+        """Returns a copy of this registry in which a Clock is bound, by default `clock`, and what follows a clock
+        follows that one."""
+        bound = self.get(Clock, clock)
+        followed = {
+            key: value.with_clock(bound) if isinstance(value, FollowsClock) else value
+            for key, value in self._entries.items()
+        }
+        return ResourceRegistry.build({Clock: bound, **followed})
 
 
 class NullSlice:

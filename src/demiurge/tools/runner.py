@@ -148,7 +148,7 @@ class ToolRunner:
             source=as_source(tools),
             policy=bound_policy,
             policy_digest=bound_policy.digest,
-            resources=registry.filled({Clock: bound_clock}),
+            resources=registry.with_clock(bound_clock),
             approvals=approvals,
             blobs=blobs,
             session=session,
