@@ -1,4 +1,4 @@
-"""The service file of the deployment page: its command runs, answers under its name alone, and stops when it is told."""
+"""The service file of the deployment page: its command runs, answers under its name alone, and stops when told."""
 
 from __future__ import annotations
 
