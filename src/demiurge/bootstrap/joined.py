@@ -139,7 +139,7 @@ class Joined:
         if change.definitions is not None:
             own, warning = set_definitions(store, change.definitions, adoption)
             notices = (*in_force.notices, warning) if warning is not None else in_force.notices
-            in_force = in_force._replace(own=own, adopted=True, notices=notices)
+            in_force = in_force._replace(own=own, adopted=True, unfit=None, notices=notices)
         return in_force._replace(notices=(*in_force.notices, HANDED_OVER)), config
 
 

@@ -12,15 +12,17 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from demiurge import faults
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.bootstrap.trust.adoption import Adoption
-from demiurge.errors import DemiurgeError, InvalidValue
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue
 from demiurge.stores.protocol import Store
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.effect import ToolEffect
@@ -31,12 +33,14 @@ from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.effect import Adapter
 from demiurge.world.effect_kinds import tables
-from demiurge.world.manifest import BadManifest, Folder, Manifest, problems, read_folder
+from demiurge.world.manifest import BadManifest, Bases, Folder, Manifest, extended, problems, read_folder
+from demiurge.world.manifest_log import last_entry
 from demiurge.world.messages import user_blob
 from demiurge.world.reducer import Reducer
 from demiurge.world.system_reducers import system_reducers
 
 __all__ = [
+    "BASES",
     "Code",
     "Definitions",
     "ManifestInForce",
@@ -75,11 +79,19 @@ def _only_reads(spec: ToolSpec, tool: BoundTool | None) -> bool:
     return is_same and tool is not None and tool.spec.effect is ToolEffect.READ_ONLY
 
 
+BASES: Bases = MappingProxyType({"demiurge": lambda: app().folder})
+"""The manifests that a manifest of one's own can extend."""
+
+
 class Definitions(NamedTuple):
-    """The content of a manifest folder: `root` has defaults, routing, triggers, settings, tool policy, toolsets."""
+    """The content of a manifest folder: `root` has defaults, routing, triggers, settings, tool policy, toolsets.
+
+    Definitions that extend the shipped app contain the app's too; `extension` is then what the folder itself holds,
+    `{definitions, root}`."""
 
     definitions: Sequence[Mapping[str, Any]]
     root: Mapping[str, Any]
+    extension: Mapping[str, Any] | None = None
 
     @classmethod
     def shipped(cls) -> Definitions:
@@ -89,7 +101,32 @@ class Definitions(NamedTuple):
     def of_node(cls, node: bytes) -> Definitions:
         """Returns the definitions in the node of a manifest."""
         manifest = cbor.decode(node)
-        return cls(manifest["definitions"], manifest["root"])
+        return cls(manifest["definitions"], manifest["root"], manifest.get("extension"))
+
+    @classmethod
+    def of_folder(cls, folder: Folder) -> Definitions:
+        """Returns the definitions of a folder, joined with those that it extends. Raises BadManifest with all that is
+        wrong, and where."""
+        whole = extended(folder, BASES)
+        wrong = problems(whole)
+        if wrong:
+            raise BadManifest(wrong)
+        own = cls(folder.contents(), folder.root())
+        return own if whole.base is None else cls(whole.contents(), whole.root(), own.to_node())
+
+    @classmethod
+    def from_node(cls, node: Mapping[str, Any]) -> Definitions:
+        """The inverse of `to_node`. An extension is joined with what it extends here: raises BadManifest if it does not
+        fit."""
+        if "extends" in node["root"]:
+            return cls.of_folder(Folder.of(node["definitions"], node["root"]))
+        return cls(node["definitions"], node["root"])
+
+    def to_node(self) -> dict[str, Any]:
+        """Returns the definitions as data, an extension without what it extends."""
+        if self.extension is not None:
+            return dict(self.extension)
+        return {"definitions": list(self.definitions), "root": dict(self.root)}
 
     def modules(self) -> list[str]:
         return [d["name"] for d in self.definitions if d["$kind"] == "defmodule"]
@@ -101,8 +138,9 @@ class ManifestInForce(NamedTuple):
     `missing`: modules without code in this process; their units can only be read. `blobs`: the blobs that the manifest
     names. `own`: the hash of the definitions that the world keeps, None if it has those of the shipped app. `adopted`
     is false if no user accepted the definitions here; the world can then only be read. `refused`: the error for events
-    if the policy that was remembered for this world can't be recalled. `notices`: sentences for the user who opens the
-    world."""
+    if the policy that was remembered for this world can't be recalled. `unfit`: the error for events if the definitions
+    that the world keeps extend the shipped app, and do not fit the app of this program; `manifest` is then one that can
+    be read. `notices`: sentences for the user who opens the world."""
 
     manifest: Manifest
     missing: tuple[str, ...]
@@ -110,6 +148,7 @@ class ManifestInForce(NamedTuple):
     own: Ref | None = None
     adopted: bool = True
     refused: DemiurgeError | None = None
+    unfit: DemiurgeError | None = None
     notices: tuple[str, ...] = ()
 
 
@@ -139,6 +178,7 @@ class ProcessConfig:
             tool_policy=self.policy or folder.tool_policy() or self._usual_policy(toolset),
             toolset=toolset,
             settings=settings,
+            extension=given.extension,
             check=new,
         )
         return ManifestInForce(manifest, tuple(sorted(set(modules) - set(self.code))), blobs)
@@ -173,20 +213,15 @@ class ProcessConfig:
 
 def read_definitions(folder: str | PathLike[str]) -> Definitions:
     """Returns the definitions in the JSON files of a folder. Raises BadManifest with all that is wrong, and where."""
-    found = read_folder(Path(folder))
-    wrong = problems(found)
-    if wrong:
-        raise BadManifest(wrong)
-    return Definitions([part.content for part in found.definitions], found.root())
+    return Definitions.of_folder(read_folder(Path(folder)))
 
 
 def stored_definitions(store: Store) -> Definitions | None:
-    """Returns the definitions that the world keeps, None for a world that runs the shipped app's."""
+    """Returns the definitions that the world keeps, None for a world that runs the shipped app's. An extension is not
+    joined with what it extends."""
     kept = store.get_meta(KEY)
-    return _parsed(kept) if kept else None
-
-
-def _parsed(kept: str) -> Definitions:
+    if not kept:
+        return None
     node = canonical_json.parse_object(kept.encode())
     return Definitions(node["definitions"], node["root"])
 
@@ -197,10 +232,8 @@ def keep_definitions(store: Store, given: Definitions) -> None:
 
 
 def _text(given: Definitions) -> str:
-    node = {"definitions": list(given.definitions), "root": dict(given.root)}
-    shipped = Definitions.shipped()
-    is_shipped = node == {"definitions": list(shipped.definitions), "root": dict(shipped.root)}
-    return "" if is_shipped else canonical_json.encode(node).decode()
+    node = given.to_node()
+    return "" if node == Definitions.shipped().to_node() else canonical_json.encode(node).decode()
 
 
 def set_definitions(store: Store, given: Definitions, adoption: Adoption) -> tuple[Ref | None, str | None]:
@@ -227,7 +260,9 @@ def load_manifest(
     """Returns the manifest in force in a world: of the definitions `given`, which it keeps from then on, else of its
     own, if they were taken here before or are now (`adopt`)."""
     own, told = set_definitions(store, given, adoption) if given is not None else (_kept_hash(store), None)
-    in_force = config.manifest_of(stored_definitions(store) or Definitions.shipped())
+    in_force = _manifest_of_world(store, config)
+    if in_force.unfit is not None:
+        return in_force._replace(own=own, adopted=own is not None and adoption.holds(own))
     if config.policy is None:
         in_force = in_force._replace(refused=adoption.policy_not_recalled())
     if given is None and adopt:
@@ -235,6 +270,28 @@ def load_manifest(
     if given is not None or adopt:
         return in_force._replace(own=own, notices=(told,) if told is not None else ())
     return in_force._replace(own=own, adopted=own is None or adoption.holds(own))
+
+
+def _manifest_of_world(store: Store, config: ProcessConfig) -> ManifestInForce:
+    """Returns the manifest of the definitions that a world keeps. If these are an extension that does not fit the app
+    of this program, the result has the last manifest that was in force, which can be read, and the error."""
+    kept = stored_definitions(store)
+    if kept is None:
+        return config.manifest_of(Definitions.shipped())
+    try:
+        return config.manifest_of(Definitions.from_node(kept.to_node()))
+    except BadManifest as problem:
+        unfit = Conflict(
+            f"This world's manifest extends the app {kept.root['extends']}, and does not fit the app of this program. "
+            f"Correct its folder and set it with `demiurge manifest set DIR`, or set the app's own manifest with "
+            f"`demiurge manifest set --shipped`. Until then the world can only be read. {problem.message}",
+            code="unfit_extension",
+        )
+    in_force = config.manifest_of(Definitions.shipped()._replace(extension=kept.to_node()))
+    with suppress(DemiurgeError):
+        last = last_entry(store)
+        in_force = config.load(store.get_blob(last.ref)) if last is not None else in_force
+    return in_force._replace(unfit=unfit, notices=(unfit.message,))
 
 
 def copy_definitions(source: Store, target: Store) -> None:

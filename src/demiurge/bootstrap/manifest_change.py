@@ -52,7 +52,7 @@ OTHER_TOOLS: Final = "owned"
 
 _PARTS: Final = MappingProxyType(
     {"definitions": "definitions", "root": "definitions", "system": "definitions", "sources": "code"}
-    | {"tool_policy": "policy", "toolset": "tools"}
+    | {"extension": "definitions", "tool_policy": "policy", "toolset": "tools"}
 )
 
 
@@ -75,8 +75,7 @@ class ManifestChange:
         given = self.definitions
         return {
             "how": self.how,
-            "definitions": list(given.definitions) if given is not None else None,
-            "root": dict(given.root) if given is not None else None,
+            **(given.to_node() if given is not None else {"definitions": None, "root": None}),
             "policy": self.policy.to_json() if self.policy is not None else None,
             "tools": [spec.to_json() for spec in self.tools] if self.tools is not None else None,
             "sources": dict(self.sources),
@@ -91,7 +90,7 @@ class ManifestChange:
         try:
             return cls(
                 node["how"],
-                Definitions(node["definitions"], node["root"]) if node["definitions"] is not None else None,
+                Definitions.from_node(node) if node["definitions"] is not None else None,
                 ToolPolicy.from_json(node["policy"]) if node["policy"] is not None else None,
                 tuple(map(ToolSpec.from_json, node["tools"])) if node["tools"] is not None else None,
                 {str(name): parse_ref(ref) for name, ref in node["sources"].items()},

@@ -436,11 +436,11 @@ class World:
         return self.backend.read.replay_risks()
 
     async def info(self) -> dict[str, Any]:
-        """Returns `{world_id, manifest, settings, catalog, tools, notices, missing, origin, own_manifest, adopted}`:
-        `tools` names all that this process can run, `catalog` is what the policy lets a model see; `missing` are
-        modules whose code is not here, `origin` is the `{world_id, position}` that this is a fork of, or None,
-        `own_manifest` the hash of the definitions that the world keeps, None for the shipped app's, and `adopted` says
-        whether the user accepted them here."""
+        """Returns `{world_id, manifest, settings, catalog, tools, notices, missing, origin, own_manifest, adopted,
+        unfit}`: `tools` names all that this process can run, `catalog` is what the policy lets a model see; `missing`
+        are modules whose code is not here, `origin` is the `{world_id, position}` that this is a fork of, or None,
+        `own_manifest` the hash of the definitions that the world keeps, None for the shipped app's, `adopted` says
+        whether the user accepted them here, and `unfit` why they do not fit this program's app, which they extend."""
         return await self.backend.read.info()
 
     def chat(self, chat_id: str = "main") -> Chat:

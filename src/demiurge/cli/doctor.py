@@ -181,6 +181,8 @@ def _world() -> Iterator[Check]:
         where = f"{info['world_id']} in {folder}{since}, {state}"
         if lost:
             yield Check("world", "fail", f"{where}; part of it is lost", " ".join(lost))
+        elif info.get("unfit"):
+            yield Check("world", "fail", f"{where}; it can only be looked at", info["unfit"])
         elif not info["adopted"]:
             yield Check("world", "warn", f"{where}; it can only be looked at", not_adopted().message)
         elif missing:

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from demiurge.bootstrap.manifest import BASES
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
 from demiurge.cli.defs import KINDS
@@ -20,7 +21,7 @@ from demiurge.cli.settings import settings
 from demiurge.cli.world import RunOptions, keep, opened, running_options
 from demiurge.errors import Conflict
 from demiurge.values import cbor
-from demiurge.world.manifest import BadManifest, problems, read_folder, system_definitions
+from demiurge.world.manifest import BadManifest, extended, problems, read_folder, system_definitions
 
 __all__ = ["command"]
 
@@ -34,7 +35,7 @@ def command() -> None:
 @running_options
 def get(**running: object) -> None:
     """Print the manifest in force, or the one that would be, as JSON: schemas, modules, world plans, grants, the
-    world's policy, tools."""
+    world's policy, tools. If it extends the shipped app, `extension` is what the world keeps."""
     with opened(RunOptions(**running)) as (world, _):  # type: ignore[arg-type]  # click's own names
         output.document(world.manifest())
 
@@ -125,14 +126,24 @@ def adopt(yes: bool) -> None:
 
 
 def _given_by(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a world's own definitions give it, from the node of its manifest."""
-    root = manifest["root"]
+    """Returns what a world's own definitions give it, from the node of its manifest: of an extension what it adds to
+    the app that it extends."""
+    own = manifest.get("extension") or manifest
+    root = own["root"]
     policy = root.get("tool_policy")
-    return {
+    document = {
         "grants": root.get("defaults", {}).get("cap_grants", []),
         "triggers": root.get("triggers", []),
-        "secrets": [definition for definition in manifest["definitions"] if definition["$kind"] == "defsecret"],
+        "secrets": [definition for definition in own["definitions"] if definition["$kind"] == "defsecret"],
         "tool_policy": policy,
+    }
+    if "extends" not in root:
+        return document
+    named = [definition["name"] for definition in own["definitions"]]
+    rules = [rule for each in own["definitions"] if each["$kind"] == "defpolicy" for rule in each["rules"]]
+    return {**document, "extends": root["extends"], "without": root.get("without", {})} | {
+        "definitions": named,
+        "rules": rules,
     }
 
 
@@ -140,6 +151,11 @@ def _words(contents: Mapping[str, Any]) -> list[str]:
     """Returns every name and value as JSON: a stranger wrote them, and the user decides on them."""
     parts = ("grants", "triggers", "secrets")
     lines = [f"{part[:-1]}: {output.as_json(one)}" for part in parts for one in contents[part]]
+    if "extends" in contents:
+        lines.insert(0, f"It extends the app {output.as_json(contents['extends'])}, and gives beside it:")
+        lines += [f"definition: {output.as_json(name)}" for name in contents["definitions"]]
+        lines += [f"rule before those of the app: {output.as_json(rule)}" for rule in contents["rules"]]
+        lines += [f"without: {output.as_json(contents['without'])}"] if contents["without"] else []
     lines += [f"tool policy rule: {output.as_json(rule)}" for rule in (contents["tool_policy"] or {}).get("rules", ())]
     counts = [f"{len(contents[part])} {part if len(contents[part]) != 1 else part[:-1]}" for part in parts]
     return [*lines, f"It gives {', '.join(counts)}; {_tools(contents['tool_policy'])}."]
@@ -155,14 +171,15 @@ def _tools(policy: Mapping[str, Any] | None) -> str:
 
 
 def _check_folder(path: Path) -> None:
-    folder = read_folder(path)
+    folder = extended(read_folder(path), BASES)
     found = problems(folder)
     if found:
         shown = {"ok": False, "problems": [problem._asdict() for problem in found]}
         raise OutcomeError(BadManifest.code, str(BadManifest(found)), shown)
-    definitions = [part.content for part in folder.definitions]
+    definitions = folder.contents()
     ref = cbor.node_ref([definitions, folder.root()])
-    _tell(f"{path} is sound", ref, (*definitions, *system_definitions()))
+    what = f", and extends the app {folder.base.name}" if folder.base is not None else ""
+    _tell(f"{path} is sound{what}", ref, (*definitions, *system_definitions()))
 
 
 def _tell(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import call_reducer, reducer
 from demiurge.apps.demiurge.reducer import OPEN
-from demiurge.world.manifest import read_folder
+from demiurge.world.manifest import Folder, read_folder
 from demiurge.world.reducer import Reducer
 
 __all__ = ["CALLS", "CHAT", "MAX_TOKENS", "OPEN", "App", "app"]
@@ -27,12 +27,13 @@ MAX_TOKENS = 1024
 
 class App(NamedTuple):
     """An app. `definitions` and `root` are the arguments of `Manifest.build`; `reducers` is the code of the app's
-    modules, `system_prompt` the default system prompt of a chat."""
+    modules, `system_prompt` the default system prompt of a chat, `folder` its manifest's files."""
 
     definitions: list[Mapping[str, Any]]
     root: Mapping[str, Any]
     reducers: Mapping[str, Reducer]
     system_prompt: str
+    folder: Folder
 
 
 @cache
@@ -46,4 +47,5 @@ def app() -> App:
         folder.root(),
         {name: Reducer(code.reduce, inspect.getsource(code).encode()) for name, code in modules.items()},
         files.joinpath("system.txt").read_text("utf-8").strip(),
+        folder,
     )

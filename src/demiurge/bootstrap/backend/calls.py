@@ -236,8 +236,8 @@ class ReadCalls(Protocol):
     @needs(*VIEWER)
     async def info(self) -> dict[str, Any]:
         """`{world_id, manifest, settings, catalog: [spec], tools: [name], notices: [text], missing: [module], origin,
-        own_manifest, adopted, lacking, prompt_catalog}`; `prompt_catalog`: turns of chats may have a catalog of prompt
-        tools."""
+        own_manifest, adopted, unfit, lacking, prompt_catalog}`; `prompt_catalog`: turns of chats may have a catalog of
+        prompt tools."""
         ...
 
     @needs("user")

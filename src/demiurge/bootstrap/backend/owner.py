@@ -227,8 +227,10 @@ class Owner:
             self.store.read_only.refuse()
 
     def require_runnable(self) -> None:
-        """Raises an error if this world can't take events now: code is missing, files are lost, or nobody accepted its
-        manifest here. An event that was taken would end as a recorded failure."""
+        """Raises an error if this world can't take events now: code is missing, files are lost, its manifest does not
+        fit this program, or nobody accepted it here. An event that was taken would end as a recorded failure."""
+        if self.in_force.unfit is not None:
+            raise self.in_force.unfit
         if not self.in_force.adopted:
             raise not_adopted()
         if self.in_force.refused is not None:
@@ -265,6 +267,8 @@ class Owner:
         async with self.changing:
             if ref != self.in_force.own:
                 raise Conflict("The world has another manifest by now: look at that one first.", code="changed")
+            if self.in_force.unfit is not None:
+                raise self.in_force.unfit
             warning = await asyncio.to_thread(self.adoption.take, ref)
             if warning is not None:
                 raise Unavailable(warning)
@@ -293,7 +297,7 @@ class Owner:
             before = self.in_force, self.config, stored_definitions(self.store)
             if change.definitions is not None:
                 own, warning = await asyncio.to_thread(set_definitions, self.store, change.definitions, self.adoption)
-                in_force = in_force._replace(own=own, adopted=True)
+                in_force = in_force._replace(own=own, adopted=True, unfit=None)
                 self.notices += [warning] if warning is not None else []
             try:
                 await self._put_in_force(in_force, config, change, caller)

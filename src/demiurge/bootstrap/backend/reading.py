@@ -153,6 +153,7 @@ class Reading:
             "origin": {"world_id": known[-1].world, "position": known[-1].until} if known else None,
             "own_manifest": owner.in_force.own,
             "adopted": owner.in_force.adopted,
+            "unfit": owner.in_force.unfit.message if owner.in_force.unfit is not None else None,
             "lacking": lacking,
             "prompt_catalog": has_prompt_catalog(owner.manifest, lacking),
         }

@@ -8,6 +8,7 @@ be redefined.
 """
 
 from demiurge.world.manifest.check import problems
+from demiurge.world.manifest.extension import Bases, extended
 from demiurge.world.manifest.folder import Folder, read_folder
 from demiurge.world.manifest.model import Manifest
 from demiurge.world.manifest.parts import DeclaredSecret, EffectType, Grant, ModuleType, Route, Rule, Trigger
@@ -16,6 +17,7 @@ from demiurge.world.manifest.system import system_definitions
 
 __all__ = [
     "BadManifest",
+    "Bases",
     "DeclaredSecret",
     "EffectType",
     "Folder",
@@ -27,6 +29,7 @@ __all__ = [
     "Route",
     "Rule",
     "Trigger",
+    "extended",
     "problems",
     "read_folder",
     "system_definitions",

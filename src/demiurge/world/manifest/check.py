@@ -46,9 +46,18 @@ def _forms(folder: Folder) -> Iterator[Problem]:
             cbor.encode(part.content)
         except InvalidValue as error:
             yield part.place.wrong(f"can't be kept: {error.message}", "correct the text")
+        if folder.base is None and part.content["$kind"] == "manifest":
+            yield from _needs_base(part)
     if not folder.fragments:
         where = folder.parts[0].place.file if folder.parts else "manifest.json"
         yield Problem(where, "", "no file has the root", 'add {"$kind": "manifest", "defaults": ..., "routing": ...}')
+
+
+def _needs_base(fragment: ManifestPart) -> Iterator[Problem]:
+    if "extends" in fragment.content:
+        yield fragment.place.at("extends").wrong("the base is not here", "join it with the folder by `extended`")
+    elif "without" in fragment.content:
+        yield fragment.place.at("without").wrong("there is nothing to leave out", 'add "extends": "demiurge"')
 
 
 def _duplicates(folder: Folder) -> Iterator[Problem]:
@@ -80,8 +89,9 @@ def _single(fragment: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         for name in found if isinstance(found, Mapping) else ():
             if (section, name) not in LISTS:
                 yield section, str(name)
-    if "tool_policy" in fragment:
-        yield ("tool_policy",)
+    for section in ("tool_policy", "extends"):
+        if section in fragment:
+            yield (section,)
 
 
 def _second(

@@ -18,10 +18,13 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.world.manifest.problem import BadManifest, ManifestPlace, Problem
 
-__all__ = ["LISTS", "Folder", "ManifestPart", "read_folder"]
+__all__ = ["EXTENDING", "LISTS", "Base", "Folder", "ManifestPart", "read_folder"]
 
 LISTS = (("defaults", "cap_grants"), ("routing", "events"), ("triggers",), ("toolsets",))
 """Sections that are lists: the lists of several fragments are joined."""
+
+EXTENDING = ("extends", "without")
+"""Sections that say what a manifest extends, and what it leaves out of that."""
 
 MAX_FILE = 4 << 20
 
@@ -33,11 +36,22 @@ class ManifestPart(NamedTuple):
     place: ManifestPlace
 
 
+class Base(NamedTuple):
+    """The manifest that another one extends: its `name`, and its `policy`. `before` is the extension's own policy, if
+    there is one: its rules come before those of the base."""
+
+    name: str
+    before: str | None
+    policy: str | None
+
+
 class Folder(NamedTuple):
-    """The parts of a manifest. `problems` are those found while reading the files."""
+    """The parts of a manifest. `problems` are those found while reading the files. `base`: the manifest that this one
+    extends, of which it has the parts too (`extension.extended`)."""
 
     parts: tuple[ManifestPart, ...]
     problems: tuple[Problem, ...] = ()
+    base: Base | None = None
 
     @classmethod
     def of(cls, definitions: Iterable[Mapping[str, Any]], root: Mapping[str, Any]) -> Folder:
@@ -58,11 +72,23 @@ class Folder(NamedTuple):
         """The fragments of the root."""
         return [part for part in self.parts if part.content["$kind"] == "manifest"]
 
+    def contents(self) -> list[Mapping[str, Any]]:
+        """Returns the definitions, without their places. The folder must have no problems."""
+        found = [part.content for part in self.definitions]
+        policies = {d["name"]: d for d in found if d["$kind"] == "defpolicy"}
+        if self.base is None or self.base.before is None or self.base.policy is None:
+            return found
+        own = policies[self.base.before]
+        joined = {**own, "rules": [*own["rules"], *policies[self.base.policy]["rules"]]}
+        return [joined if definition is own else definition for definition in found]
+
     def root(self) -> dict[str, Any]:
         """Returns all fragments joined into one. The folder must have no problems."""
         root: dict[str, Any] = {}
         for fragment in self.fragments:
             for section, value in fragment.content.items():
+                if self.base is not None and section in EXTENDING:
+                    continue
                 joined = section in root and section not in ("$kind", "air_version")
                 root[section] = _joined(root[section], value) if joined else value
         return root

@@ -57,9 +57,11 @@ class Manifest:
         tool_policy: ToolPolicy,
         toolset: Sequence[ToolSpec] = (),
         settings: Mapping[str, Any] = MappingProxyType({}),
+        extension: Mapping[str, Any] | None = None,
         check: bool = True,
     ) -> Manifest:
         """Makes a manifest from an app's definitions and its root (`defaults`, `routing`, `triggers`, `settings`).
+        `extension`: what of these is an extension of another manifest, `{definitions, root}`; it is kept for readers.
 
         Raises BadManifest with all problems. `check=False` skips the search for problems: for definitions that were
         accepted before, whose code need not be at hand.
@@ -76,6 +78,8 @@ class Manifest:
             "tool_policy": tool_policy.to_json(),
             "toolset": [spec.to_json() for spec in toolset],
         }
+        if extension is not None:
+            node["extension"] = dict(extension)
         return cls.load(cbor.encode(node), reducers)
 
     @classmethod

@@ -236,6 +236,10 @@ ROOT: Check = _object(
         "settings": _map_of(_anything),
         "tool_policy": _tool_policy,
         "toolsets": _names,
+        "extends": _text,
+        "without": _object(
+            {}, {"cap_grants": _list_of(_id), "triggers": _list_of(_object({"event": _name, "plan": _name}))}
+        ),
     },
 )
 """The check of the form of a root fragment."""
