@@ -118,11 +118,11 @@ class Processes:
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __call__(self, *arguments: str, stdin: str = "", given: Mapping[str, str] | None = None) -> Done:
-        return self.finish(self.start(*arguments, given=given), stdin)
+        return self.finish(self.start(*arguments, given=given, stdin=subprocess.PIPE), stdin)
 
     def start(self, *arguments: str, given: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "demiurge.cli", *arguments]
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | options
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
         process = subprocess.Popen(command, env={**self.environment, **(given or {})}, text=True, **pipes)
         self.started.append(process)
         return process

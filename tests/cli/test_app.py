@@ -148,7 +148,6 @@ def test_a_reader_that_stops_reading_is_no_error(process: Any) -> None:
     running.stdout.close()
     assert running.wait(30) in {0, 1}
     assert "Traceback" not in running.stderr.read()
-    running.stdin.close()
     running.stderr.close()
 
 

@@ -40,11 +40,12 @@ def test_one_turn_shows_the_call_its_result_and_the_answer(demiurge: Any, provid
     ask_for_time(provider)
     done = demiurge("chat", "--message", "What time is it in Tokyo?")
     assert done.status == 0
-    call, result, blank, answer, blank_too, tokens = done.out.splitlines()
+    assert done.out == "It is late in Tokyo.\n"
+    _, call, result, blank, tokens = done.err.splitlines()
     assert call == '→ core__get_current_time {"timezone":"Asia/Tokyo"}'
     assert result.startswith("← {")
     assert '"timezone": "Asia/Tokyo"' in result
-    assert (blank, answer, blank_too) == ("", "It is late in Tokyo.", "")
+    assert blank == ""
     assert tokens.startswith("(20 tokens in, 10 out")
     assert "\x1b" not in done.out + done.err
     assert provider.keys[0] == "Bearer sk-test-0123456789abcdef"
@@ -135,7 +136,7 @@ def test_a_call_that_asks_for_approval_waits_and_is_shown_how_to_decide(
     assert listed["status"] == "awaiting_approval"
     busy = demiurge("chat", "-m", "And now?", "--tools", "my_bell")
     assert busy.status == 1
-    assert f"demiurge approvals approve {approval_id[:12]} --tools my_bell" in busy.out
+    assert f"demiurge approvals approve {approval_id[:12]} --tools my_bell" in busy.err
     assert "was not sent" in busy.err
 
     assert demiurge("init", "--forget").status == 0
@@ -158,8 +159,8 @@ def test_a_call_that_asks_for_approval_waits_and_is_shown_how_to_decide(
 def test_a_turn_from_a_pipe_that_waits_has_not_come_to_its_end(demiurge: Any, provider: Any, bell: Path) -> None:
     provider.say(provider.answer(provider.call("ring_bell", {"times": 3})))
     done = demiurge("chat", "--tools", "my_bell", stdin=b"Ring it.\n")
-    assert done.status == 1
-    assert "demiurge approvals approve" in done.out
+    assert (done.status, done.out) == (1, "")
+    assert "demiurge approvals approve" in done.err
     assert "waits for a person" in done.err
 
 
@@ -176,7 +177,7 @@ def test_nobody_is_asked_about_a_call_that_can_not_run(demiurge: Any, provider: 
     provider.say(provider.answer(provider.call("ring_bell", {"often": 3})), provider.answer(provider.text("I see.")))
     done = demiurge("chat", "-m", "Ring it.", "--tools", "my_bell")
     assert done.status == 0
-    assert "validation" in done.out
+    assert "validation" in done.err
     assert demiurge("--json", "approvals", "ls").document == {"approvals": []}
     called = demiurge("--json", "tools", "call", "ring_bell", "{often", "--tools", "my_bell")
     assert called.document["error"]["code"] == "invalid_json"
@@ -189,7 +190,7 @@ def test_a_decision_is_asked_for_with_the_address_that_the_chat_was_given(
     monkeypatch.delenv("OPENAI_BASE_URL")
     provider.say(provider.answer(provider.call("ring_bell", {"times": 3})))
     done = demiurge("chat", "-m", "Ring it.", "--tools", "my_bell", "--base-url", provider.url)
-    assert f" --tools my_bell --base-url {provider.url}\n" in done.out
+    assert f" --tools my_bell --base-url {provider.url}\n" in done.err
 
 
 def test_an_approved_turn_that_fails_is_a_failure_as_a_document_too(demiurge: Any, provider: Any, bell: Path) -> None:
@@ -318,7 +319,7 @@ def test_each_turn_that_failed_says_why_where_it_did(demiurge: Any, provider: An
 def test_a_failed_call_is_named_unless_it_stands_right_above(demiurge: Any, provider: Any) -> None:
     bad = provider.call("core__get_current_time", {"timezone": 5}, "call_2")
     provider.say(provider.answer(provider.call("nope", {}), bad), provider.answer(provider.text("Both failed.")))
-    live = [line for line in demiurge("chat", "-m", "Try both.").out.splitlines() if line.startswith("✗")]
+    live = [line for line in demiurge("chat", "-m", "Try both.").err.splitlines() if line.startswith("✗")]
     shown = [line.strip() for line in demiurge("chat", "show").out.splitlines() if line.strip().startswith("✗")]
     assert [line.split(":")[0] for line in live] == ["✗ nope", "✗ core__get_current_time"]
     assert live == shown

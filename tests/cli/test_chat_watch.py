@@ -35,7 +35,7 @@ def test_a_watcher_sees_earlier_messages_and_each_turn_as_it_goes_on(process: An
         provider.answer(time),
         provider.answer(provider.text("It is late in Tokyo."), held=True),
     )
-    talking = process.start("chat")
+    talking = process.start("chat", stdin=subprocess.PIPE)
     talking.stdin.write("Hello\n")
     talking.stdin.flush()
     assert "Good morning." in lines_until(talking, "Good morning.")

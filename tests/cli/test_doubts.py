@@ -127,7 +127,7 @@ def test_failed_and_replayed_calls_are_shown_alike_at_once_and_later(
     for number, room in enumerate(("1", "1", "none")):
         said = provider.call("book", {"room": room}, f"call_{number}"), provider.text("So be it.")
         provider.say(*map(provider.answer, said))
-        live += demiurge("chat", "-m", f"Book {room}.", *here).out
+        live += demiurge("chat", "-m", f"Book {room}.", *here).err
     later = demiurge("chat", "show").out
     for shown in (live, later):
         assert shown.count("(replayed: an equal call was done before)") == 1

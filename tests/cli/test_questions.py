@@ -37,9 +37,9 @@ def waiting(run: Any, provider: Any) -> str:
     """The id of a question that waits in the chat `main`."""
     say(provider)
     asked = run("chat", "-m", "Book a trip.", ends=1)
-    assert "  | Where to?" in asked.out
-    assert "  | It is \\u202eurgent." in asked.out
-    assert "  2  Oslo" in asked.out
+    assert "  | Where to?" in asked.err
+    assert "  | It is \\u202eurgent." in asked.err
+    assert "  2  Oslo" in asked.err
     [found] = run("--json", "approvals", "ls").document["approvals"]
     assert found["asks"] == {**WHERE, "allow_other": True}
     return str(found["id"])

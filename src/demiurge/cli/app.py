@@ -106,7 +106,8 @@ def _fail(settings: Settings, failure: CommandFailure) -> NoReturn:
     failure = replace(failure, message=message, text=text)
     if settings.json:
         try:
-            output.document(failure.document())
+            kind = {"type": "error"} if settings.json_lines else {}
+            output.document({**kind, **failure.document()}, in_one_line=settings.json_lines)
         except output.OutputLost:
             _drop_output()
             output.complain(failure.text)

@@ -26,6 +26,7 @@ from demiurge.cli.question import choice_text, question_summary
 from demiurge.cli.settings import settings
 from demiurge.cli.standing_rules import COLUMNS, pattern_of, rule_row
 from demiurge.cli.turn import TurnView, reply_document
+from demiurge.cli.turn_display import PlainDisplay
 from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import Opened, RunOptions, opened, recalled, running_options
 from demiurge.errors import NotFound, UsageError
@@ -226,7 +227,7 @@ def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Run
         output.result(outcome, f"{unit} went on.")
         return
     chat = world.chat(unit.key)
-    view = TurnView(chat, quiet=settings().json)
+    view = TurnView(chat, display=PlainDisplay(quiet=settings().json))
     portal.run(view.follow(chat.resume))
     reply = portal.run(chat.reply())
     portal.run(view.close(reply))

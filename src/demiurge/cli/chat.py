@@ -1,46 +1,46 @@
-"""`demiurge chat`: talk with an agent, and show, list or export conversations."""
+"""`demiurge chat`: talk with an agent. `chat_verbs` holds the verbs that show, list or export conversations."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from demiurge.apps.demiurge import CHAT, MAX_TOKENS
-from demiurge.bootstrap import Reply, World
+from demiurge.apps.demiurge import MAX_TOKENS
+from demiurge.bootstrap import World
 from demiurge.bootstrap.chat_address import address_of_chat, with_address
-from demiurge.bootstrap.chat_state import ChatStanding, Failed
 from demiurge.bootstrap.erased_message import is_erased_line
 from demiurge.bootstrap.models import LOCALS, choose
 from demiurge.bootstrap.trust.world_profile import WorldProfile, remember
 from demiurge.bootstrap.typed_lines import TypedLines
 from demiurge.cli import output
 from demiurge.cli.argument import new_chat_id, utf8_text
-from demiurge.cli.call_arguments import arguments
-from demiurge.cli.chat_claims import claims
+from demiurge.cli.chat_verbs import DEFAULT_CHAT, verbs
 from demiurge.cli.command import Command, Group
-from demiurge.cli.conversation import Conversation, TurnTerms, refuse_while_waiting, require_done
-from demiurge.cli.following import Follower
+from demiurge.cli.conversation import Conversation, TurnTerms, refuse_while_waiting, require_done, turn_document
+from demiurge.cli.piped_text import piped_text, with_piped
 from demiurge.cli.progress import ensure_local_model
-from demiurge.cli.settings import settings
-from demiurge.cli.turn import REPLAYED, reply_document
-from demiurge.cli.world import Opened, RunOptions, keep_first, opened, recalled, running_options, visits, while_it_lasts
+from demiurge.cli.settings import Settings, settings
+from demiurge.cli.world import RunOptions, keep_first, opened, recalled, running_options
 from demiurge.errors import DemiurgeError, Unavailable
-from demiurge.world.unit import Unit
 
 __all__ = ["command"]
 
-DEFAULT_CHAT = "main"
+
+def _as_json_lines(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """A click callback: reserves stdout for JSON, one document a line."""
+    if value is not None:
+        chosen = context.find_root().ensure_object(Settings)
+        chosen.json = chosen.json_lines = True
+    return value
 
 
 class _ChatCommand(Command):
@@ -48,7 +48,7 @@ class _ChatCommand(Command):
 
     @property
     def verbs(self) -> Group:
-        return _verbs
+        return verbs
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -74,6 +74,18 @@ class _ChatCommand(Command):
 @click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]", callback=new_chat_id)
 @click.option(
     "-m", "--message", metavar="TEXT", callback=utf8_text, help="Send this message, print the answer, and exit."
+)
+@click.option(
+    "--stdin",
+    "waits_for_stdin",
+    is_flag=True,
+    help="With --message: wait for the text on stdin, however long it takes to come.",
+)
+@click.option(
+    "--stream",
+    type=click.Choice(["json"]),
+    callback=_as_json_lines,
+    help="With --message: print what happens as JSON lines; the last line is the reply.",
 )
 @click.option(
     "--attach",
@@ -110,6 +122,8 @@ class _ChatCommand(Command):
 def command(
     chat_id: str,
     message: str | None,
+    waits_for_stdin: bool,
+    stream: str | None,
     attach: tuple[Path, ...],
     max_tokens: int | None,
     only_tools: str | None,
@@ -121,16 +135,26 @@ def command(
     """Talk with the agent of a world, in the chat CHAT_ID (default: main).
 
     The provider is the one whose key is set (LLM_API_KEY or OPENAI_API_KEY, else ANTHROPIC_API_KEY), else the local
-    model. Makes a world if there is none. Ctrl-C stops a turn, Ctrl-D leaves.
+    model. Makes a world if there is none. Ctrl-C stops a turn, Ctrl-D leaves; /help lists the commands of a chat.
+
+    With --message the answer alone is printed on stdout, and text that is piped in stands before the message:
+    `cat notes.txt | demiurge chat -m "Summarise this."`
     """
-    if message is None and settings().json:
-        raise click.UsageError("--json prints one document, so it needs --message.")
+    for option, given in {
+        "--json": settings().json and stream is None,
+        "--stream": stream,
+        "--stdin": waits_for_stdin,
+    }.items():
+        if given and message is None:
+            raise click.UsageError(f"{option} is for one turn, so it needs --message.")
     if attach and message is None:
         raise click.UsageError("--attach goes with a message, so it needs --message.")
     if message is not None and not message.strip():
         raise click.UsageError("--message is empty.")
     if only_tools is not None and all_tools:
         raise click.UsageError("--only-tools and --all-tools exclude each other.")
+    if message is not None:
+        message = with_piped(message, piped_text(waits=waits_for_stdin))
     narrowed = _Narrowed(only_tools.split(",") if only_tools is not None else None, all_tools)
     requested = RunOptions(**running)
     options = _as_before(chat_id, requested)
@@ -148,7 +172,7 @@ def command(
             with suppress(Unavailable):  # the commands shown contain the address too
                 _keep_address(chat_id, chosen.provider, options.base_url)
         terms = TurnTerms(max_tokens=max_tokens, skip_tool_catalog=no_tool_catalog)
-        conversation = Conversation(world.chat(chat_id), portal, options, terms, yes=yes)
+        conversation = Conversation(world.chat(chat_id), portal, options, terms, yes=yes, is_talk=message is None)
         output.notice(f"chat {chat_id} - {chosen.model} ({chosen.provider})")
         if message is not None:
             _one_turn(conversation, chat_id, message, attach, narrowed)
@@ -201,7 +225,7 @@ def _one_turn(
     reply = conversation.turn(message, attachments)
     require_done(chat_id, reply)
     if settings().json:
-        output.document(reply_document(chat_id, reply))
+        output.document(turn_document(chat_id, reply), in_one_line=settings().json_lines)
 
 
 def _tell_of_owner(world: World, options: RunOptions) -> None:
@@ -248,150 +272,3 @@ def _history(folder: Path, world: World) -> Iterator[None]:
         with suppress(DemiurgeError):
             is_erased = is_erased_line(world.backend)
             typed.add(line for line in new if not is_erased(line))
-
-
-@click.group(cls=Group, name="chat")
-def _verbs() -> None:
-    pass
-
-
-_verbs.add_command(claims)
-
-
-@_verbs.command(name="ls", cls=Command)
-def ls() -> None:
-    """List the chats."""
-    with opened() as (world, portal):
-        keys = portal.run(world.keys(CHAT))
-        chats = {key: found for key in keys if (found := portal.run(world.chat(key).standing())) is not None}
-        waiting = portal.run(world.backend.read.waiting_units())
-    shown = [_summary(key, found, waits=str(Unit(CHAT, key)) in waiting) for key, found in chats.items()]
-    rows = [(c["chat_id"], str(c["messages"]), c["status"].replace("_", " "), c["title"]) for c in shown]
-    output.result({"chats": shown}, *output.table(rows, ("CHAT", "MESSAGES", "LAST TURN", "TITLE")))
-
-
-@_verbs.command(name="show", cls=Command)
-@click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]", callback=utf8_text)
-@click.option("-f", "--follow", "follows", is_flag=True, help="Show new messages from other terminals until Ctrl-C.")
-def show(chat_id: str, follows: bool) -> None:
-    """Print the conversation."""
-    if follows and settings().json:
-        raise click.UsageError("--follow never ends, so it can't be one JSON document; leave one of the two out.")
-    if follows:
-        _follow(chat_id)
-        return
-    with opened() as world:
-        messages, last = _read(world, chat_id)
-        failures = world.portal.run(world.world.chat(chat_id).failures())
-        begun = world.portal.run(world.world.backend.read.begun(str(world.world.chat(chat_id).unit)))
-    shown: dict[str, Any] = {
-        "chat_id": chat_id,
-        "messages": messages,
-        "last": reply_document(chat_id, last) if last else None,
-    }
-    shown["failures"] = [{"request_id": request_id, **why._asdict()} for request_id, why in failures.items()]
-    shown["begun"] = begun
-    lines = _lines(messages, failures)
-    lines += [line for effect in begun for line in ("", f"({effect['tool'] or effect['kind']}: {effect['message']})")]
-    if last is not None and last.is_running:
-        shown["last"]["status"] = "running"
-        lines += [] if begun else ["", "(the turn is not over; the next `demiurge chat` goes on with it)"]
-    elif last is not None and last.status == "awaiting_approval":
-        lines += ["", "(awaiting approval)"]
-    output.result(shown, *(lines or ["(nothing was said yet)"]))
-
-
-def _follow(chat_id: str) -> None:
-    follower = Follower(_lines)
-    with suppress(KeyboardInterrupt):
-        for world, portal in visits():
-            with while_it_lasts():
-                portal.run(follower.show(world.chat(chat_id), stays=world.joined))
-
-
-@_verbs.command(name="rename", cls=Command)
-@click.argument("chat_id", metavar="CHAT_ID", callback=utf8_text)
-@click.argument("title", metavar="TITLE", callback=utf8_text)
-def rename(chat_id: str, title: str) -> None:
-    """Give a chat another title."""
-    with opened() as (world, portal):
-        portal.run(world.chat(chat_id).rename(title))
-    output.result({"chat_id": chat_id, "title": title.strip()}, f"Chat {chat_id} is now called {title.strip()}.")
-
-
-@_verbs.command(name="export", cls=Command)
-@click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]", callback=utf8_text)
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
-def export(chat_id: str, out: Path | None) -> None:
-    """Print the conversation as JSON."""
-    with opened() as world:
-        messages, _ = _read(world, chat_id)
-    conversation = {"chat_id": chat_id, "messages": messages}
-    if out is None:
-        output.document(conversation)
-        return
-    try:
-        out.write_text(output.as_json(conversation, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise Unavailable(f"{out} can't be written ({error.strerror}); choose another place.") from error
-    output.result({"chat_id": chat_id, "file": str(out)}, f"Wrote {out}.")
-
-
-def _read(world: Opened, chat_id: str) -> tuple[list[dict[str, Any]], Reply | None]:
-    chat = world.world.chat(chat_id)
-    messages = world.portal.run(chat.messages())
-    return messages, world.portal.run(chat.reply()) if messages else None
-
-
-def _summary(chat_id: str, chat: ChatStanding, *, waits: bool) -> dict[str, Any]:
-    """Returns a chat's summary. `status` is that of the last turn: `done`, `failed`, `awaiting_approval` or `running`;
-    `new` if there is no turn."""
-    status = chat.turn.shown_status(waits=waits) if chat.turn is not None else "new"
-    return {"chat_id": chat_id, "title": chat.title or "", "messages": chat.messages, "status": status}
-
-
-def _lines(messages: Sequence[Mapping[str, Any]], failures: Mapping[int, Failed]) -> list[str]:
-    """Returns the conversation as lines, with the reason after each failed turn."""
-    lines: list[str] = []
-    for request_id, turn in groupby(messages, itemgetter("request_id")):
-        lines += _turn_lines(turn)
-        if request_id in failures:
-            lines += ["", f"(failed: {failures[request_id].message})"]
-    return lines[1:]
-
-
-def _turn_lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
-    lines: list[str] = []
-    for message in messages:
-        if "erased" in message:
-            lines += _erased_lines(message)
-            continue
-        if message["role"] == "user":
-            lines += ["", f"> {message['text']}"]
-        elif message["role"] == "system":
-            lines += ["", f"(the model was told: {message['text']})"]
-        elif message["text"]:
-            lines += ["", message["text"]]
-        for part in message.get("attachments", ()):
-            lines.append(f"[{part['mime']} {part['bytes_ref']}]")
-        for call in message.get("tool_calls", ()):
-            lines.append(f"{output.symbol('→', '->')} {call['name']} {arguments(call['arguments_json'])}")
-        if "tool" in message:
-            tool = message["tool"]
-            if tool["ok"]:
-                text = output.as_json(tool["result"]) + (REPLAYED if tool.get("replayed") else "")
-                lines.append(f"{output.symbol('←', '<-')} {tool['name']}: {text}")
-            else:
-                lines.append(f"{output.symbol('✗', 'x')} {tool['name']}: {tool['error_code']}: {tool['message']}")
-    return lines
-
-
-def _erased_lines(message: Mapping[str, Any]) -> list[str]:
-    """Returns the lines for a message that was erased."""
-    erased = message["erased"]
-    by = f" by {erased['actor']}" if erased["actor"] else ""
-    why = f": {erased['why']}" if erased["why"] else ""
-    text = f"(erased{by}{why})"
-    if "tool" in message:
-        return [f"{output.symbol('←', '<-')} {message['tool']['name']}: {text}"]
-    return ["", f"> {text}" if message["role"] == "user" else text]

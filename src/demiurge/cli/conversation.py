@@ -16,15 +16,17 @@ from demiurge.bootstrap import Chat, Reply
 from demiurge.cli import output
 from demiurge.cli.approval import Decision, ask
 from demiurge.cli.failure import OutcomeError
+from demiurge.cli.frame_lines import FrameLines
 from demiurge.cli.portal import Portal
 from demiurge.cli.question import ask_question, is_question
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import TurnView, reply_document
+from demiurge.cli.turn_display import AnswerAlone, PlainDisplay, TurnDisplay
 from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import RunOptions
 from demiurge.errors import Conflict, DemiurgeError, UsageError
 
-__all__ = ["Conversation", "TurnTerms", "failure_of", "refuse_while_waiting", "require_done"]
+__all__ = ["Conversation", "TurnTerms", "failure_of", "refuse_while_waiting", "require_done", "turn_document"]
 
 GRANTED = Decision(True, "granted by --yes")
 
@@ -48,12 +50,32 @@ class TurnTerms(NamedTuple):
 
 class Conversation:
     """A chat at the terminal. `yes` approves every call that needs approval; `running` holds the options to repeat in
-    commands shown."""
+    commands shown. `is_talk`: a person talks here, turn after turn; else stdout is for answers alone."""
 
-    def __init__(self, chat: Chat, portal: Portal, running: RunOptions, terms: TurnTerms, *, yes: bool) -> None:
+    def __init__(
+        self, chat: Chat, portal: Portal, running: RunOptions, terms: TurnTerms, *, yes: bool, is_talk: bool
+    ) -> None:
         self._chat, self._portal, self._running, self._yes = chat, portal, running, yes
         self._terms = terms
         self._terminal = output.is_terminal(sys.stdin) and output.is_terminal(sys.stdout) and not settings().json
+        self._is_talk = is_talk and self._terminal
+
+    def _view(self, *, earlier: bool = False) -> TurnView | FrameLines:
+        """Returns the view of the next turn; of an `earlier` one nothing is printed as the answer."""
+        if settings().json_lines:
+            return FrameLines()
+        return TurnView(self._chat, display=self._display(earlier=earlier))
+
+    def _display(self, *, earlier: bool) -> TurnDisplay:
+        if settings().json:
+            return PlainDisplay(quiet=True)
+        if self._is_talk:
+            return PlainDisplay()
+        if earlier:
+            return PlainDisplay(answers=output.stderr, activity=output.stderr)
+        if output.is_terminal(output.stdout()):
+            return PlainDisplay(activity=output.stderr)
+        return AnswerAlone(activity=output.stderr)
 
     def take_up(self) -> Reply | None:
         """Finishes the turn that an earlier process left open, if there is one, and shows it."""
@@ -62,11 +84,11 @@ class Conversation:
             return None
         message_text = self._portal.run(self._chat.messages(chat_state.last_request_id))[0]["text"]
         output.notice(f"Going on with the last turn: {message_text}")
-        return self._finish(TurnView(self._chat, quiet=settings().json), None)
+        return self._finish(self._view(earlier=True), None)
 
     def turn(self, text: str, attachments: Sequence[Path] = ()) -> Reply:
         """Sends a message; the reply has status `awaiting_approval` only if there is no terminal to ask on."""
-        return self._finish(TurnView(self._chat, quiet=settings().json), text, attachments)
+        return self._finish(self._view(), text, attachments)
 
     def use_tools(self, tools: Sequence[str] | None) -> None:
         """Sets the toolset of the chat (see `Chat.use_tools`)."""
@@ -113,7 +135,7 @@ class Conversation:
             if self._terminal:
                 output.write("")
 
-    def _finish(self, view: TurnView, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
+    def _finish(self, view: TurnView | FrameLines, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
         reply = self._wait(self._go_on(view, text, attachments))
         while reply.status == "awaiting_approval" and self._decide_all():
             reply = self._wait(self._go_on(view, None))
@@ -122,10 +144,11 @@ class Conversation:
             output.notice(CUT[reply.finish_reason].format(reply.max_tokens))
         if reply.status == "awaiting_approval" and not settings().json:
             waiting = self._waiting()
-            output.write("\n".join(("", *pending_lines(waiting, self._running))))
+            stream = output.stdout() if self._is_talk else output.stderr()
+            output.write("\n".join(("", *pending_lines(waiting, self._running))), stream=stream)
         return reply
 
-    async def _go_on(self, view: TurnView, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
+    async def _go_on(self, view: TurnView | FrameLines, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
         if text is not None:
             unsent_text = text
             terms = self._terms._asdict()
@@ -199,12 +222,17 @@ class Conversation:
         self._portal.run(self._chat.cancel())
 
 
+def turn_document(chat_id: str, reply: Reply) -> dict[str, Any]:
+    """Returns a reply as JSON; among JSON lines it has the `type` that tells it from the frames."""
+    return ({"type": "reply"} if settings().json_lines else {}) | reply_document(chat_id, reply)
+
+
 def require_done(chat_id: str, reply: Reply) -> None:
     """Raises OutcomeError for a turn that failed, or that waits for a person."""
     if reply.status == "failed":
-        raise OutcomeError(*failure_of(reply), reply_document(chat_id, reply))
+        raise OutcomeError(*failure_of(reply), turn_document(chat_id, reply))
     if reply.status == "awaiting_approval":
-        raise OutcomeError(*WAITING, reply_document(chat_id, reply))
+        raise OutcomeError(*WAITING, turn_document(chat_id, reply))
 
 
 def failure_of(reply: Reply) -> tuple[str, str]:

@@ -33,6 +33,7 @@ __all__ = [
     "plain",
     "result",
     "spelled_out",
+    "stderr",
     "stdout",
     "symbol",
     "table",
@@ -73,6 +74,11 @@ _kept: list[_Kept] = []
 def stdout() -> TextIO:
     """Returns the stream for results."""
     return _kept[0].stdout if _kept else sys.stdout
+
+
+def stderr() -> TextIO:
+    """Returns the stream for notices."""
+    return sys.stderr
 
 
 def keep_stdout() -> None:
@@ -142,10 +148,12 @@ def symbol(character: str, instead: str) -> str:
     return character
 
 
-def write(text: str, end: str = "\n") -> None:
+def write(text: str, end: str = "\n", stream: TextIO | None = None) -> None:
+    """Prints text to `stream` (default: stdout). Raises OutputLost, BrokenPipeError."""
+    to = stream if stream is not None else stdout()
     try:
-        stdout().write(text + end)
-        stdout().flush()
+        to.write(text + end)
+        to.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -162,9 +170,9 @@ def spelled_out(text: str) -> str:
     return INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
-def document(value: Any) -> None:
-    """Prints one JSON document on stdout, indented on a terminal."""
-    write(as_json(value, indent=2 if is_terminal(stdout()) else None))
+def document(value: Any, *, in_one_line: bool = False) -> None:
+    """Prints one JSON document on stdout, indented on a terminal unless it has to be `in_one_line`."""
+    write(as_json(value, indent=2 if is_terminal(stdout()) and not in_one_line else None))
 
 
 def result(value: Any, *lines: str) -> None:

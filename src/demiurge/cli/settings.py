@@ -25,12 +25,13 @@ class Settings:
     """The values of the global options. They may stand before or after any verb; the last one counts.
 
     `world`: as given, None if it was not. `token`: the token of the caller, as given. `verbose`: 0 warnings, 1 info, 2
-    debug and tracebacks.
+    debug and tracebacks. `json_lines`: with `json`, each document is one line, also on a terminal.
     """
 
     world: str | None = None
     token: str | None = field(default=None, repr=False)
     json: bool = False
+    json_lines: bool = False
     verbose: int = 0
     log_json: bool = False
 
