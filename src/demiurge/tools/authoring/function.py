@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, make_dataclass
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
-from demiurge.tools.authoring.docstring import parameter_texts, summary
+from pydantic.fields import FieldInfo
+
+from demiurge.tools.authoring.docstring import Docstring, read_docstring
 from demiurge.tools.authoring.named_types import named_type
 from demiurge.tools.authoring.signature import (
     UNKNOWN,
@@ -32,10 +34,10 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class FunctionTool(NamedTuple):
-    """The parts that `Tool` needs of a function. `name` and `description` are empty if it has none."""
+    """The parts that `Tool` needs of a function. `name` is empty if it has none."""
 
     name: str
-    description: str
+    doc: Docstring
     params_type: Any
     result_type: Any
     handler: Callable[..., Any]
@@ -47,7 +49,7 @@ def plain_tool(function: Callable[..., Any]) -> FunctionTool:
     if not callable(function):
         raise ValueError(f"{function!r} can't be called")
     name = getattr(function, "__name__", "")
-    doc = _doc(function)
+    doc = read_docstring(_doc(function))
     hints = resolve_hints(function)
     bound_by_name = function.keywords if isinstance(function, functools.partial) else {}
     parameters = [entry for entry in inspect.signature(function).parameters.values() if entry.name not in bound_by_name]
@@ -57,7 +59,7 @@ def plain_tool(function: Callable[..., Any]) -> FunctionTool:
     arguments = [entry for entry in parameters if entry.name != "context"]
     first = _unannotated(hints.get(arguments[0].name, UNKNOWN)) if len(arguments) == 1 else UNKNOWN
     takes_object = first is not UNKNOWN and first not in (None, type(None)) and is_params_type(first)
-    params_type = first if takes_object else _params_class(name, arguments, hints, parameter_texts(doc))
+    params_type = first if takes_object else _params_class(name, arguments, hints, doc.parameters)
     result_type = payload_of(hints.get("return", Any))
     result_type = Any if result_type is UNKNOWN else result_type
     by_position = [entry.name for entry in arguments if entry.kind is inspect.Parameter.POSITIONAL_ONLY]
@@ -73,7 +75,7 @@ def plain_tool(function: Callable[..., Any]) -> FunctionTool:
 
     if takes_object and arguments[0].kind is inspect.Parameter.KEYWORD_ONLY:
         raise ValueError(f"{name}: the one parameter object must be positional")
-    return FunctionTool(name, summary(doc), params_type, result_type, _adapter(function, unpack))
+    return FunctionTool(name, doc, params_type, result_type, _adapter(function, unpack))
 
 
 def _doc(function: Callable[..., Any]) -> str:
@@ -119,14 +121,21 @@ def _as_result(value: Any) -> ToolResult[Any]:
     return value if isinstance(value, ToolResult) else ToolResult(message="", value=value)
 
 
-def _params_class(name: str, arguments: list[inspect.Parameter], hints: dict[str, Any], texts: dict[str, str]) -> type:
+def _params_class(
+    name: str, arguments: list[inspect.Parameter], hints: dict[str, Any], texts: Mapping[str, str]
+) -> type:
     """Returns a dataclass with one field per parameter, descriptions included. Raises ValueError."""
     fields: list[Any] = []
     for entry in arguments:
         hint = hints.get(entry.name, UNKNOWN)
         if hint is UNKNOWN:
             raise ValueError(f"{name}: the type of parameter {entry.name!r} is missing or can't be resolved")
-        metadata = {"description": texts[entry.name]} if entry.name in texts and not _has_text(hint) else {}
+        text = texts.get(entry.name) if not _has_text(hint) else None
+        if isinstance(entry.default, FieldInfo):  # `limit: int = Field(3, ge=1)`: pydantic reads the default in it
+            hint = Annotated[hint, text] if text else hint
+            fields.append((entry.name, hint, field(default=entry.default)))
+            continue
+        metadata = {"description": text} if text else {}
         if entry.default is inspect.Parameter.empty:
             fields.append((entry.name, hint, field(metadata=metadata)))
         elif entry.default is None:
@@ -147,4 +156,8 @@ def _unannotated(hint: Any) -> Any:
 
 
 def _has_text(hint: Any) -> bool:
-    return get_origin(hint) is Annotated and any(isinstance(extra, str) for extra in get_args(hint)[1:])
+    """Returns whether an annotation describes its parameter: `Annotated[int, "text"]`, `Annotated[int,
+    Field(description="text")]` or `Annotated[int, Doc("text")]`."""
+    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    texts = [(extra, getattr(extra, "description", None), getattr(extra, "documentation", None)) for extra in extras]
+    return any(isinstance(text, str) for each in texts for text in each)

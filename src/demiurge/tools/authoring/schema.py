@@ -26,7 +26,7 @@ from pydantic_core import core_schema
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.authoring.adapters import adapter_of
-from demiurge.tools.authoring.docstring import parameter_texts, summary
+from demiurge.tools.authoring.docstring import read_docstring
 from demiurge.values import canonical_json
 
 __all__ = ["compile_schema", "reason", "validate_tool_schema_p0"]
@@ -231,7 +231,7 @@ def _described(schema: JsonSchemaValue, cls: type, fields: Mapping[str, Any]) ->
     without the fields that a call cannot set (`init=False`)."""
     doc = inspect.cleandoc(cls.__doc__ or "")
     if schema.get("description") == doc:
-        schema["description"] = summary(doc)
+        schema["description"] = read_docstring(doc).summary
     properties = schema.get("properties", {})
     texts = field_texts(cls)
     for name, entry in fields.items():
@@ -245,7 +245,7 @@ def _described(schema: JsonSchemaValue, cls: type, fields: Mapping[str, Any]) ->
 
 def field_texts(cls: type) -> dict[str, str]:
     """Returns the descriptions of a class's fields that pydantic does not read, by field name."""
-    texts = parameter_texts(inspect.getdoc(cls) or "")
+    texts = dict(read_docstring(inspect.getdoc(cls) or "").parameters)
     try:
         hints = get_type_hints(cls, include_extras=True)
     except (NameError, TypeError):

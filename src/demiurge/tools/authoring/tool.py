@@ -29,7 +29,7 @@ from demiurge.tools.authoring.signature import (
     item_of,
     result_problem,
 )
-from demiurge.tools.authoring.texts import MAX_DESCRIPTION, MAX_DETAILS, text_problem, tidy_text
+from demiurge.tools.authoring.texts import MAX_DESCRIPTION, MAX_DETAILS, docstring_problem, text_problem, tidy_text
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.capabilities import AuthCapability
 from demiurge.tools.context import ToolContext
@@ -167,7 +167,8 @@ class Tool(Generic[ParamsT, ResultT]):
     @staticmethod
     def wrap(function: Callable[..., Any], **options: Any) -> Tool[Any, Any]:
         """Makes a tool from a function: with its name, docstring and annotations, or with the fields of Tool in
-        `options`.
+        `options`. The docstring's first paragraph is the description, and the text after it the details; if
+        `description` is given, the details are "" unless they are given too.
 
         The function may take `params` and `context`, take one dataclass or pydantic model, or plain parameters; a
         `context: ToolContext` parameter is optional. It may return a ToolResult or the bare value. Raises
@@ -176,18 +177,16 @@ class Tool(Generic[ParamsT, ResultT]):
             parts = plain_tool(function)
         except (InvalidValue, ValueError) as error:
             raise PromptValidationError(str(error), placeholder="handler") from error
-        fields: dict[str, Any] = {
-            "name": parts.name,
-            "description": parts.description,
-            "params_type": parts.params_type,
-            "result_type": parts.result_type,
-            **options,
-        }
-        if not fields["name"]:
+        name = options.get("name", parts.name)
+        if not name:
             raise PromptValidationError(f"{function!r} has no name: pass name= and description=", placeholder="name")
-        if not fields["description"]:
-            message = f"tool {fields['name']!r}: write a docstring or pass description="
-            raise PromptValidationError(message, placeholder="description")
+        words = {} if "description" in options else {"description": parts.doc.summary, "details": parts.doc.details}
+        for field_name, text in words.items():
+            problem = None if field_name in options else docstring_problem(field_name, text)
+            if problem:
+                raise PromptValidationError(f"tool {name!r}: {problem}", placeholder=field_name)
+        types = {"params_type": parts.params_type, "result_type": parts.result_type}
+        fields: dict[str, Any] = {"name": name, **types, **words, **options}
         return Tool(handler=parts.handler, **fields)
 
     def _freeze(self, name: str, value: Any) -> None:
