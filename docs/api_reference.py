@@ -42,7 +42,9 @@ def _entry(name: str, value: Any) -> str:
 
 def _heading(name: str, value: Any) -> str:
     if isinstance(value, UnionType):
-        return f"{name} = " + " | ".join(member.__name__ for member in get_args(value))
+        names = [member.__name__ for member in get_args(value)]
+        line = f"{name} = {' | '.join(names)}"
+        return line if len(line) <= _WIDTH else f"{name} = (\n    " + "\n    | ".join(names) + "\n)"
     if not callable(value) or isinstance(value, NewType):
         return f"{name}: {_annotation(value.__supertype__)}" if isinstance(value, NewType) else name
     if _is_error(value):

@@ -10,8 +10,13 @@ from demiurge import PromptValidationError, Tool, ToolContext, ToolEffect, ToolR
 def find_parts(word: str, limit: Annotated[int, Field(ge=1, le=50)] = 10) -> list[str]:
     """Finds parts by a word in their name.
 
+    Use it before an order, which needs the exact name.
+
     Args:
         word: A word or its beginning.
+
+    Returns:
+        The names of the parts.
     """
     return [name for name in ("hex bolt", "hex nut", "wood screw") if word in name][:limit]
 
@@ -30,7 +35,7 @@ def order_part(order: Order, *, context: ToolContext) -> ToolResult[None]:
 ordering = Tool.wrap(order_part, name="parts__order")
 
 for made in (find_parts, ordering):
-    print(f"{made.name}, {made.effect}: {made.description}")
+    print(f"{made.name}, {made.effect}: {made.spec.model_description}")
     for name, schema in made.spec.input_schema["properties"].items():
         print(f"  {name}: {json.dumps(schema)}")
 

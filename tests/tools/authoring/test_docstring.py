@@ -214,7 +214,7 @@ WORD = st.from_regex(r"[a-z]{1,8}", fullmatch=True)
 
 
 @given(WORD, st.lists(WORD, min_size=1, max_size=5), st.dictionaries(WORD, WORD, max_size=4), st.integers(0, 2))
-def test_what_was_written_is_what_is_read(
+def test_a_docstring_is_read_as_it_was_written(
     summary: str, paragraphs: list[str], parameters: dict[str, str], style: int
 ) -> None:
     parts = [
@@ -302,8 +302,8 @@ def documented(doc: str) -> Any:
         (
             "word " * 47,
             "description",
-            "tool 'handler': the first paragraph of the docstring has 234 characters, the limit is 200: shorten it (the "
-            "rest of the docstring may have 2,000), or pass description=",
+            "tool 'handler': the first paragraph of the docstring has 234 characters, the limit is 200: shorten it "
+            "(the rest of the docstring may have 2,000), or pass description=",
         ),
         (
             "Finds.\n\n" + "x" * 2001,
