@@ -49,7 +49,8 @@ def test_a_value_goes_in_by_stdin_and_is_used(keyless: Path, demiurge: Any, prov
         if json.loads(line)["kind"] == "receipt"
     ]
     assert receipt["secrets"] == [{"alias": "llm/api", "version": 1, "digest": row["digest"]}]
-    assert "receipt with llm/api@1" in demiurge("trace", "--chat", "main").out
+    assert ", with llm/api@1 #" in demiurge("trace", "--chat", "main").out
+    assert "receipt with llm/api@1" in demiurge("trace", "--chat", "main", "--all").out
     shown = demiurge("secrets", "ls")
     assert "vault:llm/api" in shown.out
     assert CANARY not in shown.out + shown.err + listed.out + done.out + done.err

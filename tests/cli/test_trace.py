@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,32 @@ def test_arguments_that_are_gone_are_said_to_be(ringing: Any) -> None:
     [gone] = [entry for entry in tree if "arguments_json" in entry and "ring_bell" in entry["says"]]
     assert gone["arguments_json"] is None
     assert "(can't be read: " in ringing("trace", "--chat", "main").out
+
+
+def test_the_tree_leaves_bookkeeping_out_and_shows_it_on_request(ringing: Any) -> None:
+    [asked] = ringing("--json", "approvals", "ls").document["approvals"]
+    assert ringing("approvals", "approve", asked["id"], "--tools", "my_bell").status == 0
+    lines = ringing("trace", "--chat", "main", "-n", "1").out.splitlines()
+    assert not [line for line in lines if "─ step" in line or "─ receipt" in line or "─ plan_ended" in line]
+    [bell] = [line for line in lines if "tool.call ring_bell" in line]
+    assert re.search(r"waited .* for a person, ran \d", bell)
+    [answer, after] = [line for line in lines if "llm.generate" in line]
+    assert answer.startswith("└─ intent")
+    assert ", with llm/api@1 #" in answer
+    assert after.index("intent") > bell.index("intent"), "the model was asked again because of the call"
+    whole = ringing("trace", "--chat", "main", "-n", "1", "--all").out.splitlines()
+    document = ringing("--json", "trace", "--chat", "main", "-n", "1").document
+    assert len(whole) == len(document["events"][0]) + 1
+
+
+def test_a_failed_receipt_is_no_bookkeeping(ringing: Any) -> None:
+    [asked] = ringing("--json", "approvals", "ls").document["approvals"]
+    assert ringing("approvals", "reject", asked["id"], "--tools", "my_bell").status == 0
+    lines = ringing("trace", "--chat", "main").out.splitlines()
+    [failed] = [line for line in lines if "─ receipt" in line]
+    assert "approval_rejected" in failed
+    [bell] = [line for line in lines if "tool.call ring_bell" in line]
+    assert failed.index("receipt") > bell.index("intent")
 
 
 def test_after_the_decision_nothing_is_waited_for(ringing: Any) -> None:

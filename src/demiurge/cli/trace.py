@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import click
 
@@ -19,6 +19,13 @@ from demiurge.cli.world import opened
 __all__ = ["command"]
 
 DIGEST = re.compile(r"(sha256:[0-9a-f]{8})[0-9a-f]{56}")
+BOOKKEEPING: Final = frozenset({"step", "manifest", "plan_ended", "receipt", "event"})
+"""Kinds of records that a person rarely looks for: a tree without them shows what was asked, decided and done."""
+
+FAULTS: Final = frozenset({"failed", "denied", "rejected", "refused"})
+
+PHASES: Final = {"person": "waited {} for a person", "queued": "", "running": "ran {}"}
+
 COLOURS = {"ok": "green", "done": "green", "failed": "red", "denied": "red", "rejected": "red"}
 
 
@@ -26,8 +33,9 @@ COLOURS = {"ok": "green", "done": "green", "failed": "red", "denied": "red", "re
 @click.argument("event_hash", required=False)
 @click.option("--chat", "chat_id", metavar="ID", callback=utf8_text, help="All events of this chat.")
 @click.option("-n", "count", type=click.IntRange(min=1), help="Only the last N events.")
-def command(event_hash: str | None, chat_id: str | None, count: int | None) -> None:
-    """Print the causal tree of an event: steps, decisions, intents, receipts, how it ended, and what it waits for. Tool
+@click.option("--all", "shows_all", is_flag=True, help="Show every record: steps, receipts and ends of plans too.")
+def command(event_hash: str | None, chat_id: str | None, count: int | None, shows_all: bool) -> None:
+    """Print the causal tree of an event: what was asked for, the decisions, how it ended, and what it waits for. Tool
     calls are shown with their exact arguments.
 
     EVENT_HASH is the hash that `event send` printed, or its first characters; if the same event came in several times,
@@ -53,14 +61,50 @@ def command(event_hash: str | None, chat_id: str | None, count: int | None) -> N
         "lineages": [_lineage_json(tree) for tree in trees],
         "waiting": waiting,
     }
-    shown = [line for tree in trees for line in _lines(tree)]
+    shown = [line for tree in trees for line in _lines(tree.nodes if shows_all else _without_bookkeeping(tree.nodes))]
     output.result(document, *shown, *(reasons or ["Nothing is waited for, as far as records say."]))
 
 
-def _lines(tree: TraceTree) -> Iterable[str]:
-    root, open_branches = tree.nodes[0], dict[int, bool]()
+def _without_bookkeeping(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Returns the nodes of a tree that a person looks for: its event, intents, decisions, events of other units, and
+    whatever went wrong. An intent also says what its receipt says, such as the secrets that were used, and its times.
+    """
+    kept: list[dict[str, Any]] = []
+    above: list[int | None] = []  # for each depth: the index in `kept` of the node that stands there, or stands for it
+    for node in nodes:
+        depth = node["depth"]
+        parent = above[depth - 1] if depth else None
+        is_own = parent is not None and node["unit"] == kept[parent]["unit"]
+        if parent is not None and node["kind"] in BOOKKEEPING and is_own and node["state"] not in FAULTS:
+            if node["kind"] == "receipt" and node["says"]:
+                kept[parent]["says"] += f", {node['says']}"
+            standing: int | None = parent
+        else:
+            kept.append({**node, "depth": 0 if parent is None else kept[parent]["depth"] + 1, "times": _times(node)})
+            standing = len(kept) - 1
+        above[depth:] = [standing]
+    later: set[int] = set()  # the depths at which another node of the same parent follows
+    for node in reversed(kept):
+        node["is_last"] = node["depth"] not in later
+        later = {depth for depth in later if depth < node["depth"]} | {node["depth"]}
+    return list(kept)
+
+
+def _times(node: Mapping[str, Any]) -> str:
+    """Returns how long an intent waited for a person and ran, in words; "" if nobody knows."""
+    ended = [phase for phase in node.get("phases", ()) if phase["to_ns"] is not None]
+    said = [PHASES[phase["phase"]].format(_seconds(phase["to_ns"] - phase["from_ns"])) for phase in ended]
+    return ", ".join(filter(None, said))
+
+
+def _seconds(ns: int) -> str:
+    return f"{ns / 1_000_000:.0f} ms" if ns < 1_000_000_000 else f"{ns / 1_000_000_000:.1f} s"
+
+
+def _lines(nodes: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    root, open_branches = nodes[0], dict[int, bool]()
     corner, tee, bar = (output.symbol(good, plain) for good, plain in (("└─ ", "`- "), ("├─ ", "|- "), ("│  ", "|  ")))
-    for node in tree.nodes:
+    for node in nodes:
         depth = node["depth"]
         open_branches[depth] = not node["is_last"]
         trunk = "".join(bar if open_branches[above] else "   " for above in range(1, depth))
@@ -71,7 +115,8 @@ def _lines(tree: TraceTree) -> Iterable[str]:
         state = output.paint(f" {name}", fg=COLOURS.get(name, "yellow")) if name else ""
         why = f" ({node['why']})" if node["why"] else ""
         says = _short(f"{node['kind']} {node['says']}").strip() + _arguments(node)
-        yield f"{trunk}{branch}{says} #{where}{node['seq']} +{after_ms:.0f} ms{state}{why}"
+        times = f" {node['times']}" if node.get("times") else ""
+        yield f"{trunk}{branch}{says} #{where}{node['seq']} +{after_ms:.0f} ms{times}{state}{why}"
 
 
 def _arguments(node: Mapping[str, Any]) -> str:
