@@ -16,6 +16,7 @@ import click
 from demiurge.cli import output
 from demiurge.cli.command import LazyGroup, ReaderGone
 from demiurge.cli.failure import CommandFailure, explain
+from demiurge.cli.hints import runnable
 from demiurge.cli.settings import Settings
 
 __all__ = ["application", "main"]
@@ -102,7 +103,7 @@ def _fail(settings: Settings, failure: CommandFailure) -> NoReturn:
 
     logs.configure(settings)
     logs.trace(failure)
-    message, text = settings.with_world(failure.message), settings.with_world(failure.text)
+    message, text = runnable(failure.message, settings), runnable(failure.text, settings)
     failure = replace(failure, message=message, text=text)
     if settings.json:
         try:

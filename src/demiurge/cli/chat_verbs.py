@@ -20,6 +20,7 @@ from demiurge.cli.call_arguments import arguments
 from demiurge.cli.chat_claims import claims
 from demiurge.cli.command import Command, Group
 from demiurge.cli.following import Follower
+from demiurge.cli.hints import runnable
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import REPLAYED, reply_document
 from demiurge.cli.world import Opened, opened, visits, while_it_lasts
@@ -73,10 +74,11 @@ def show(chat_id: str, follows: bool) -> None:
     shown["failures"] = [{"request_id": request_id, **why._asdict()} for request_id, why in failures.items()]
     shown["begun"] = begun
     lines = _lines(messages, failures)
-    lines += [line for effect in begun for line in ("", f"({effect['tool'] or effect['kind']}: {effect['message']})")]
+    for effect in begun:
+        lines += ["", runnable(f"({effect['tool'] or effect['kind']}: {effect['message']})")]
     if last is not None and last.is_running:
         shown["last"]["status"] = "running"
-        lines += [] if begun else ["", "(the turn is not over; the next `demiurge chat` goes on with it)"]
+        lines += [] if begun else ["", runnable("(the turn is not over; the next `demiurge chat` goes on with it)")]
     elif last is not None and last.status == "awaiting_approval":
         lines += ["", "(awaiting approval)"]
     output.result(shown, *(lines or ["(nothing was said yet)"]))
@@ -137,7 +139,7 @@ def _lines(messages: Sequence[Mapping[str, Any]], failures: Mapping[int, Failed]
     for request_id, turn in groupby(messages, itemgetter("request_id")):
         lines += _turn_lines(turn)
         if request_id in failures:
-            lines += ["", f"(failed: {failures[request_id].message})"]
+            lines += ["", runnable(f"(failed: {failures[request_id].message})")]
     return lines[1:]
 
 

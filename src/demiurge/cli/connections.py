@@ -14,6 +14,7 @@ import click
 from demiurge.cli import output
 from demiurge.cli.argument import new_chat_id, utf8_text
 from demiurge.cli.command import Command, Group
+from demiurge.cli.hints import runnable
 from demiurge.cli.secret_input import asked_secret
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
@@ -46,7 +47,9 @@ def ls() -> None:
         )
         for one in found
     ]
-    lines = output.table(rows, ("CONNECTION", "PROVIDER", "STATE", "TOOLS", "USED BY")) if rows else [NONE_YET]
+    lines = (
+        output.table(rows, ("CONNECTION", "PROVIDER", "STATE", "TOOLS", "USED BY")) if rows else [runnable(NONE_YET)]
+    )
     output.result({"connections": [asdict(one) for one in found]}, *lines)
 
 

@@ -29,10 +29,11 @@ from demiurge.bootstrap.trust.adoption import not_adopted
 from demiurge.cli import output
 from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError
+from demiurge.cli.hints import runnable
 from demiurge.cli.portal import Portal
 from demiurge.cli.progress import engine_is_installed
 from demiurge.cli.secrets import declared_secrets
-from demiurge.cli.settings import settings, with_world
+from demiurge.cli.settings import settings
 from demiurge.cli.tool_files import file_problems
 from demiurge.cli.webhooks import delivery_report
 from demiurge.cli.world import opened
@@ -72,7 +73,7 @@ def command() -> None:
     Exits with 1 if something necessary is broken.
     """
     found = (check for look in CHECKS for check in look())
-    checks = [replace(each, detail=with_world(each.detail), mend=with_world(each.mend)) for each in found]
+    checks = [replace(each, detail=runnable(each.detail), mend=runnable(each.mend)) for each in found]
     ok = all(check.status != "fail" for check in checks)
     report = {"ok": ok, "checks": [asdict(check) for check in checks]}
     if settings().json and ok:

@@ -14,7 +14,7 @@ from demiurge.cli.approval import SHORT
 from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.call_arguments import arguments
 from demiurge.cli.command import Command, Group
-from demiurge.cli.settings import with_world
+from demiurge.cli.hints import runnable
 from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import Conflict, NotFound, UsageError
 
@@ -36,9 +36,10 @@ def ls(settled: bool) -> None:
     with opened() as (world, portal):
         found = portal.run(world.doubts(settled=settled))
     lines = output.table([_row(doubt) for doubt in found], ("ID", "SINCE", "UNIT", "WHAT", "ARGUMENTS", "SETTLED"))
-    lines += [f"{doubt['id'][:SHORT]} {_what(doubt)}: {doubt['message']}" for doubt in found if doubt["code"] == BEGUN]
+    begun = [doubt for doubt in found if doubt["code"] == BEGUN]
+    lines += [f"{doubt['id'][:SHORT]} {_what(doubt)}: {runnable(doubt['message'])}" for doubt in begun]
     if any(doubt["settled"] is None and doubt["code"] != BEGUN for doubt in found):
-        then = with_world("then say so with `demiurge doubts settle ID`.")
+        then = runnable("then say so with `demiurge doubts settle ID`.")
         lines = [*lines, f"Find out whether each took effect; {then}"]
     output.result({"doubts": found}, *(lines if found else ["Nothing is in doubt."]))
 

@@ -16,6 +16,7 @@ from demiurge.bootstrap import Chat
 from demiurge.bootstrap.backend import Frames, OnFrame, Shown
 from demiurge.bootstrap.chat_state import ChatStanding, Failed
 from demiurge.cli import output
+from demiurge.cli.hints import runnable
 from demiurge.cli.turn import TurnView
 from demiurge.errors import NotFound
 
@@ -82,7 +83,7 @@ async def _show_turn(chat: Chat, request_id: int) -> None:
     reply = await chat.reply(request_id)
     await view.close(reply)
     if reply.status == "failed":
-        output.write(f"(failed: {output.plain(reply.message)})")
+        output.write(runnable(f"(failed: {output.plain(reply.message)})"))
 
 
 async def _until_over(chat: Chat, request_id: int, on_frame: OnFrame) -> None:

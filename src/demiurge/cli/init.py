@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 
 import click
@@ -14,6 +13,7 @@ from demiurge.bootstrap.tokens import NewToken
 from demiurge.bootstrap.trust.world_profile import forget as forget_world
 from demiurge.cli import output
 from demiurge.cli.command import Command
+from demiurge.cli.hints import command_line
 from demiurge.cli.settings import settings
 from demiurge.cli.world import RunOptions, keep, opened
 from demiurge.errors import Conflict, NotFound
@@ -58,19 +58,17 @@ def command(manifest: Path | None, tools: tuple[str, ...], policy: str | None, f
             f"There is a world in {folder}: `demiurge manifest set DIR` gives it another manifest.", code="exists"
         )
     keep(running)
-    where = ["-w", str(settings().folder())] if settings().world is not None else []
     if chats:
-        hint = f"Talk with it: {shlex.join(['demiurge', *where, 'chat'])}"
+        hint = f"Talk with it: {command_line('chat')}"
     else:
-        listed = shlex.join(["demiurge", *where, "defs", "ls", "--kind", "module"])
-        hint = f"It has no chats. Send it events: {shlex.join(['demiurge', *where, 'event', 'send'])} SCHEMA VALUE; "
-        hint += f"{listed} lists what takes them."
+        hint = f"It has no chats. Send it events: {command_line('event', 'send')} SCHEMA VALUE; "
+        hint += f"{command_line('defs', 'ls', '--kind', 'module')} lists what takes them."
     summary = f"Made a world in {folder}." if made else f"There is a world in {folder}; nothing was changed."
     document = {"world": str(folder), "world_id": info["world_id"], "created": made}
     lines = [summary, hint]
     if token is not None:
         document["token"] = token.secret
-        lines.append(f"Token for its HTTP API (`demiurge serve`), shown only now: {token.secret}")
+        lines.append(f"Token for its HTTP API (`{command_line('serve')}`), shown only now: {token.secret}")
     output.result(document, *lines)
 
 

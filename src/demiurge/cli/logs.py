@@ -16,6 +16,7 @@ from typing import Any
 
 from demiurge.cli import output
 from demiurge.cli.failure import CommandFailure
+from demiurge.cli.hints import runnable
 from demiurge.cli.settings import Settings
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.secret_mask import SecretMask
@@ -78,7 +79,7 @@ class _Scrubbed(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         if not self._as_json:
-            return output.plain(self._mask(super().format(record)))
+            return output.plain(self._mask(runnable(super().format(record))))
         line: dict[str, Any] = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),

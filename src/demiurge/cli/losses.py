@@ -10,7 +10,7 @@ from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
-from demiurge.cli.settings import with_world
+from demiurge.cli.hints import runnable
 from demiurge.cli.world import RunOptions, opened
 
 __all__ = ["command"]
@@ -28,7 +28,7 @@ def ls() -> None:
     A world with losses can be read. It takes no event until it is restored from a backup or the losses are accepted.
     """
     with opened() as (world, _):
-        lost = [with_world(each) for each in world.lost()]
+        lost = [runnable(each) for each in world.lost()]
     if lost:
         raise OutcomeError("lost", "\n".join(lost), {"lost": lost})
     output.result({"lost": []}, "Nothing is lost, as far as this world's files say.")

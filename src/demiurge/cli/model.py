@@ -6,6 +6,7 @@ import click
 
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
+from demiurge.cli.hints import runnable
 from demiurge.cli.progress import fetch_shown
 from demiurge.models.local import LOCAL_MODEL, cache_folder, locate, remove
 
@@ -35,7 +36,7 @@ def ls() -> None:
         "size": LOCAL_MODEL.size,
         "path": str(path) if path is not None else None,
     }
-    where = str(path) if path is not None else "not here; fetch it with `demiurge model fetch`"
+    where = str(path) if path is not None else runnable("not here; fetch it with `demiurge model fetch`")
     rows = [(LOCAL_MODEL.name, f"{LOCAL_MODEL.size / 1e9:.1f} GB", LOCAL_MODEL.licence, where)]
     output.result({"models": [found]}, *output.table(rows, ("MODEL", "SIZE", "LICENCE", "PATH")))
 

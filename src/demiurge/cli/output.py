@@ -17,7 +17,8 @@ from typing import Any, TextIO
 
 import click
 
-from demiurge.cli.settings import settings, with_world
+from demiurge.cli.hints import runnable
+from demiurge.cli.settings import settings
 from demiurge.errors import DemiurgeError
 
 __all__ = [
@@ -193,12 +194,12 @@ def table(rows: Iterable[Sequence[str]], header: Sequence[str]) -> list[str]:
 def notice(text: str) -> None:
     """Prints a sentence to stderr."""
     stdout().flush()
-    sys.stderr.write(paint(plain(with_world(text)), sys.stderr, dim=True) + "\n")
+    sys.stderr.write(paint(plain(runnable(text)), sys.stderr, dim=True) + "\n")
     sys.stderr.flush()
 
 
 def complain(text: str) -> None:
     """Prints the reason of a failure to stderr."""
     stdout().flush()
-    sys.stderr.write(paint("error:", sys.stderr, fg="red", bold=True) + " " + plain(with_world(text)) + "\n")
+    sys.stderr.write(paint("error:", sys.stderr, fg="red", bold=True) + " " + plain(runnable(text)) + "\n")
     sys.stderr.flush()

@@ -17,7 +17,7 @@ from demiurge.cli.argument import utf8_text
 from demiurge.cli.code import tool_names
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
-from demiurge.cli.settings import with_world
+from demiurge.cli.hints import runnable
 from demiurge.cli.standing_rules import rule_sentence
 from demiurge.cli.world import RunOptions, keep, opened, running_options
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
@@ -167,7 +167,7 @@ def _effect_lines(document: Mapping[str, Any]) -> Iterator[str]:
     if not document["decisions"]:
         yield "No plan, reducer or tool of this world asks for it; --plan, --reducer or --tool says who would."
     if document["effect"] == TOOL:
-        how = with_world("`demiurge policy explain TOOL` says how.")
+        how = runnable("`demiurge policy explain TOOL` says how.")
         yield f"Where it is allowed the tool policy decides on the tool; {how}"
 
 

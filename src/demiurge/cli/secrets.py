@@ -17,6 +17,7 @@ from demiurge.bootstrap.secrets import VaultPlaces, open_secrets, open_vault, re
 from demiurge.bootstrap.trust.adoption import not_adopted
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
+from demiurge.cli.hints import runnable
 from demiurge.cli.secret_input import asked_secret
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
@@ -154,7 +155,7 @@ def _where(row: Mapping[str, Any]) -> str:
     if row["state"] in ("connection", "webhook"):
         return f"see `demiurge {row['state']}s ls` of its world"
     if row["state"] in ("missing", "refused"):
-        return str(row["mend"])
+        return runnable(str(row["mend"]))
     return next((binding for binding, state in row["bindings"].items() if state == "found"), "only in the secret vault")
 
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import click
 
-__all__ = ["DEFAULT_WORLD", "TOKEN_VARIABLE", "WORLD_VARIABLE", "Settings", "settings", "with_world"]
+__all__ = ["DEFAULT_WORLD", "TOKEN_VARIABLE", "WORLD_VARIABLE", "Settings", "settings"]
 
 WORLD_VARIABLE = "DEMIURGE_WORLD"
 TOKEN_VARIABLE = "DEMIURGE_TOKEN"  # noqa: S105 - the name of a variable
 DEFAULT_WORLD = ".demiurge"
-_COMMAND: Final = re.compile(r"`demiurge (?![^`]*(?:-w |--help))")
 
 
 @dataclass(slots=True)
@@ -64,23 +60,9 @@ class Settings:
         """Returns the token that says who calls: the option, else `DEMIURGE_TOKEN`, else None."""
         return self.token or environment.get(TOKEN_VARIABLE) or None
 
-    def with_world(self, text: str) -> str:
-        """Returns `text` with the world of `-w` added to each command between backticks, so that the command can be
-        copied."""
-        if self.world is None:
-            return text
-        return _COMMAND.sub(lambda _: f"`demiurge -w {shlex.quote(self.world or '')} ", text)
-
 
 def settings() -> Settings:
     """Returns the settings of the running command."""
     found = click.get_current_context().find_root().obj
     assert isinstance(found, Settings)
     return found
-
-
-def with_world(text: str) -> str:
-    """Applies `Settings.with_world` of the running command; returns `text` unchanged if none runs."""
-    context = click.get_current_context(silent=True)
-    found = context.find_root().obj if context is not None else None
-    return found.with_world(text) if isinstance(found, Settings) else text

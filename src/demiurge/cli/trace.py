@@ -13,7 +13,7 @@ from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.call_arguments import arguments, clipped
 from demiurge.cli.command import Command
-from demiurge.cli.settings import with_world
+from demiurge.cli.hints import runnable
 from demiurge.cli.world import opened
 
 __all__ = ["command"]
@@ -132,7 +132,7 @@ def _waits(node: Mapping[str, Any]) -> bool:
 
 
 def _wait(node: Mapping[str, Any]) -> str:
-    person = with_world("a person (see `demiurge approvals ls`)")
+    person = runnable("a person (see `demiurge approvals ls`)")
     what = person if node["state"] == "awaiting_approval" else "a receipt"
     return f"Waits for {what}: {_short(node['says'])} #{node['seq']}"
 

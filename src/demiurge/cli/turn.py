@@ -16,6 +16,7 @@ from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.cli import output
 from demiurge.cli.call_arguments import arguments, clipped
+from demiurge.cli.hints import runnable
 from demiurge.cli.turn_display import CALL, FAILURE, RESULT, Mark, PlainDisplay, TurnDisplay
 from demiurge.errors import NotFound
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
@@ -139,7 +140,7 @@ class TurnView:
             result_text = clipped(result) + (REPLAYED if call.replayed else "")
             self._line(RESULT, name + result_text)
         else:
-            self._line(FAILURE, f"{name}{call.error_code}: {call.message}")
+            self._line(FAILURE, f"{name}{call.error_code}: {runnable(call.message)}")
             self._say_where_to_look(call)
 
     def _say_where_to_look(self, call: ToolCallView) -> None:

@@ -13,6 +13,7 @@ from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
+from demiurge.cli.hints import runnable
 from demiurge.cli.world import opened
 from demiurge.errors import InvalidValue
 
@@ -73,7 +74,7 @@ def ls() -> None:
         for one in found
     ]
     header = ("WEBHOOK", "NAME", "RECEIVER", "STATE", "LAST DELIVERY", "CONFIRMED", "WAITING", "NEXT ATTEMPT", "ERROR")
-    lines = output.table(rows, header) if rows else [NONE_YET]
+    lines = output.table(rows, header) if rows else [runnable(NONE_YET)]
     output.result({"webhooks": [asdict(one) for one in found]}, *lines)
 
 
