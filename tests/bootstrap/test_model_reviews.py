@@ -19,6 +19,7 @@ from tests.registry.proposals import proposal_of
 
 from demiurge import World
 from demiurge.bootstrap.backend.review_views import ToolProposalView
+from demiurge.bootstrap.budget_notices import budgets_near_end
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.values.caller import Caller
 
@@ -227,6 +228,8 @@ async def test_a_used_up_budget_is_refused_and_said(tmp_path: Path, server: Prov
         said = await refused("budget_exceeded", world.prompt_tools.ask_model(made.id, made.digest))
         assert said == "The budget for model runs on this proposal is used up: 60 requests were made."
         assert len(model.bodies) == 60
+        [use] = (await budgets_near_end(world.backend, [f"sys/ModelRun@1/{made.id}"])).popitem()[1]
+        assert use.says.startswith("The model runs on this proposal have used up the budget: 60 of 60 model requests.")
         other = await proposed(world, id="another_tool", name="Another tool")
         await refused("bad_answer", world.prompt_tools.ask_model(other.id, other.digest))
 

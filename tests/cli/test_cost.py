@@ -76,7 +76,7 @@ def chats_with_one_answer(world: Path, provider: Any, *names: str) -> None:
     """Makes chats by the Python API, which takes names that the command line takes for options."""
 
     async def run() -> None:
-        own = {"provider": "openai-chat", "base_url": provider.url, "model": "m"}
+        own: Any = {"provider": "openai-chat", "base_url": provider.url, "model": "m"}
         async with World.open(world, environment={"LLM_API_KEY": "sk-example", "HOME": str(world.parent)}, **own) as it:
             for name in names:
                 assert (await it.chat(name).send("Tell me.")).status == "done"

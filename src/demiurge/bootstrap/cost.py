@@ -14,8 +14,9 @@ time may count to the day before or after the requested ones.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
@@ -24,6 +25,7 @@ from typing import Any
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.answer_cost import costs_in_usages
 from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.budget_notices import budgets_near_end
 from demiurge.bootstrap.journal import Journal
 from demiurge.errors import NotFound
 from demiurge.values.money import add_micros, dollars_text
@@ -32,7 +34,7 @@ from demiurge.world.effect_kinds.llm import LLM
 from demiurge.world.record import Record, decode_record
 from demiurge.world.unit import Unit
 
-__all__ = ["DAYS", "cost_of_world"]
+__all__ = ["DAYS", "cost_of_world", "cost_with_budgets"]
 
 DAYS = 30
 """The number of days that are reported by default."""
@@ -106,6 +108,16 @@ def cost_of_world(backend: Backend, today: date, days: int = DAYS, chat_id: str 
         "by_tool": list(_by_tool(answers, found.calls)),
         "tools": _reported(found.calls),
     }
+
+
+async def cost_with_budgets(
+    backend: Backend, today: date, days: int = DAYS, chat_id: str | None = None
+) -> dict[str, Any]:
+    """Returns what `cost_of_world` does and `budgets`: the limits that near their end, of the units in `by_chat`, each
+    as `{chat, unit, account, dimension, used, limit, unpriced, says}`. Raises as `cost_of_world`."""
+    found = await asyncio.to_thread(cost_of_world, backend, today, days, chat_id)
+    near = await budgets_near_end(backend, [part["unit"] for part in found["by_chat"]])
+    return found | {"budgets": [_of_unit(unit) | asdict(use) for unit, uses in near.items() for use in uses]}
 
 
 def _scan(backend: Backend, unit: Unit | None, since: date, until: date) -> _Scan:

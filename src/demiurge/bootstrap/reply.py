@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from demiurge.bootstrap.backend.budget_use import BudgetUse
+
 __all__ = ["Reply", "ToolCallView"]
 
 
@@ -38,6 +40,9 @@ class Reply:
     in dollars, as decimal text; `cost_micros` (millionths of a dollar) and `cost_cents` are that sum rounded up, once.
     All three are None when the cost of an answer is not known, or a request broke off before its answer.
 
+    `budgets` are the limits of the message and of its chat that near their end; `says` of each is a sentence for a
+    person. Only the reply to the last message of a chat has some.
+
     `erased` is None unless the last answer was erased: `{actor, why, at_ms}`, and `text` is empty then."""
 
     status: Literal["done", "awaiting_approval", "failed"]
@@ -55,6 +60,7 @@ class Reply:
     finish_reason: str | None = None
     max_tokens: int | None = None
     erased: Mapping[str, Any] | None = None
+    budgets: tuple[BudgetUse, ...] = ()
 
     @property
     def is_running(self) -> bool:

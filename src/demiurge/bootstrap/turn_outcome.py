@@ -13,6 +13,7 @@ from typing import Final
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.answer_cost import cost_of_answers
+from demiurge.bootstrap.budget_notices import budgets_near_end
 from demiurge.bootstrap.chat_state import ChatCell, ChatMessage, Failed
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.message_body import MessageBody, load_body
@@ -43,6 +44,7 @@ async def reply_of(turn: TurnReader) -> Reply | None:
     cost = None
     if not _broke_off(turn, why):
         cost = await asyncio.to_thread(cost_of_answers, cell.backend, unit, request_id, answers)
+    near = await budgets_near_end(cell.backend, [str(unit)]) if state is not None else {}
     usage = [answer.token_usage for answer in answers if answer.token_usage]
     return Reply(
         status="failed" if failed else "awaiting_approval" if running else "done",
@@ -60,6 +62,7 @@ async def reply_of(turn: TurnReader) -> Reply | None:
         finish_reason=answers[-1].finish_reason if answers else None,
         max_tokens=turn.max_tokens if state is not None else None,
         erased=turn.answer.erased,
+        budgets=tuple(near.get(str(unit), ())),
     )
 
 

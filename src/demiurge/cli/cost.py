@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from demiurge.bootstrap.cost import DAYS, cost_of_world
+from demiurge.bootstrap.cost import DAYS, cost_with_budgets
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command
@@ -66,8 +66,8 @@ def command(chat_id: str | None, days: int, by: str | None, as_csv: bool) -> Non
     if as_csv and settings().json:
         raise click.UsageError("Choose --csv or --json: each prints one document on stdout.")
     today = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC).date()
-    with opened() as (world, _):
-        document = cost_of_world(world.backend, today, days, chat_id)
+    with opened() as (world, portal):
+        document = portal.run(cost_with_budgets(world.backend, today, days, chat_id))
     if as_csv:
         output.write(output.plain(_csv(document, by or "day")).replace("\n", "\r\n"), end="")
         return
@@ -77,6 +77,9 @@ def command(chat_id: str | None, days: int, by: str | None, as_csv: bool) -> Non
         lines.append(f"The cost of {total['unpriced']} of them is not known.")
     if tools["reported_tokens"] or tools["reported_usd"] != "0":
         lines.append(f"Tools reported {_reported(tools)} of their own, which is in no sum here.")
+    lines += [
+        f"{use['chat'] if use['chat'] is not None else use['unit']}: {use['says']}" for use in document["budgets"]
+    ]
     for key in _TABLES if by is None else (by,):
         rows = [_row(key, part) for part in document[f"by_{key}"]]
         if rows:

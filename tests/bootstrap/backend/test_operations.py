@@ -47,6 +47,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "run.rotate_webhook": ("h",),
     "run.test_webhook": ("h",),
     "run.put_blob": (b"x",),
+    "read.budgets": (["demiurge/Demiurge@1/main"],),
     "read.state": ("m", "k"),
     "read.keys": ("m",),
     "read.get_blob": ("sha256:",),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from demiurge.bootstrap.backend.budget_use import BudgetUse
 from demiurge.bootstrap.backend.call_roles import VIEWER, needs, only_reads
 from demiurge.bootstrap.backend.keep_calls import Frames, KeepCalls, NewManifest, Shown
 from demiurge.bootstrap.backend.layer_sync import ExportedTools, LayerStatus
@@ -243,6 +244,12 @@ class ReadCalls(Protocol):
     @needs("user")
     async def tool_files(self) -> list[LayerStatus]:
         """The states of the files of prompt tools; the files are read."""
+        ...
+
+    @needs("agent", "approver", "chief")
+    async def budgets(self, units: Sequence[str]) -> dict[str, list[BudgetUse]]:
+        """The use of each limit that bounds one of these units, by the unit; see `budget_use`. A unit that no budget
+        bounds is left out."""
         ...
 
     @needs(*VIEWER)

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 from demiurge.bootstrap.backend import review, standing_rules, webhooks
+from demiurge.bootstrap.backend.budget_use import BudgetUse, unit_budgets
 from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.layer_sync import LayerStatus
 from demiurge.bootstrap.backend.owner import Owner
@@ -157,6 +158,14 @@ class Reading:
             "lacking": lacking,
             "prompt_catalog": has_prompt_catalog(owner.manifest, lacking),
         }
+
+    async def budgets(self, units: Sequence[str]) -> dict[str, list[BudgetUse]]:
+        owner, host = self._owner, self._owner.reader()
+        now_ns = owner.clock.now_ns()
+        found = {
+            name: unit_budgets(owner.store, owner.manifest, host.state(Unit.parse(name)), now_ns) for name in units
+        }
+        return {name: uses for name, uses in found.items() if uses}
 
     def manifest(self) -> bytes:
         return self._owner.manifest.node

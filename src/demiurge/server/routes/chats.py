@@ -15,6 +15,7 @@ from demiurge.bootstrap.chat import MAX_TITLE
 from demiurge.bootstrap.chat_state import ChatStanding
 from demiurge.bootstrap.message_body import StoredAttachment
 from demiurge.errors import NotFound
+from demiurge.server.budget_used import BudgetUsed
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.cut_results import cut_results
 from demiurge.server.errors import responses
@@ -116,6 +117,7 @@ class TurnStanding(BaseModel):
     completion_tokens: int
     cost_usd: str | None
     finish_reason: str | None
+    budgets: list[BudgetUsed] = Field([], description="The limits that near their end, of the last message alone.")
 
 
 class Messages(BaseModel):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from demiurge.bootstrap.cost import DAYS, cost_of_world
+from demiurge.bootstrap.cost import DAYS, cost_with_budgets
+from demiurge.server.budget_used import BudgetUsed
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
@@ -66,6 +66,13 @@ class ToolCost(CostSum, OwnUse):
     shared: int = Field(description="The answers that read results of other tools too, and count there as well.")
 
 
+class ChatBudget(BudgetUsed):
+    """A limit of a chat, or of another unit that asks models."""
+
+    chat: str | None
+    unit: str
+
+
 class CostReport(BaseModel):
     """The cost of the answers from the day `since` to the day `until`, both included."""
 
@@ -77,6 +84,7 @@ class CostReport(BaseModel):
     by_model: list[ModelCost]
     by_tool: list[ToolCost]
     tools: OwnUse
+    budgets: list[ChatBudget] = Field(description="The limits of these chats that near their end.")
 
 
 @router.get("", responses=responses(401, 403, 404, 422, 503))
@@ -87,4 +95,4 @@ async def cost(
 ) -> CostReport:
     """Returns what the answers of models cost, by chat, day, model and tool. Reads the records of those days."""
     today = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC).date()
-    return CostReport(**await asyncio.to_thread(cost_of_world, world.backend, today, days, chat))
+    return CostReport(**await cost_with_budgets(world.backend, today, days, chat))
