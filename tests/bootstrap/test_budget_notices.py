@@ -30,10 +30,12 @@ def stock_count(part: str) -> str:
 
 
 @asynccontextmanager
-async def opened(folder: Path, *, asks: bool = False, **limits: Allowance) -> AsyncIterator[tuple[World, Provider]]:
+async def opened(
+    folder: Path, *, asks: bool = False, run: Allowance | None = None, unit: Allowance | None = None
+) -> AsyncIterator[tuple[World, Provider]]:
     """A world whose chats have these limits, `run` and `unit`. Each answer of its model takes 15 tokens."""
     names = ("stock_count",)
-    policy = ToolPolicy(names, budgets=Budgets(**limits), require_approval_for_tools=names if asks else ())
+    policy = ToolPolicy(names, budgets=Budgets(run=run, unit=unit), require_approval_for_tools=names if asks else ())
     with serving() as provider:
         own: Any = {"provider": "openai-responses", "base_url": provider.url, "model": "m"}
         environment = {"LLM_API_KEY": "sk-example", "HOME": str(folder)}

@@ -108,3 +108,24 @@ def test_by_prints_one_table_and_json_has_all(demiurge: Run, provider: Any) -> N
     assert [row["tool"] for row in document["by_tool"]] == ["core__get_current_time", None]
     assert document["by_chat"][0]["chat"] == "main"
     assert demiurge("--json", "cost", "--csv").status == 2
+
+
+def test_a_budget_that_nears_its_end_is_said_after_the_turn_and_in_the_cost(
+    demiurge: Run, provider: Any, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("allowed_tools = []\n[budgets.unit]\nmax_llm_requests = 2\n")
+    provider.say(provider.answer(provider.text("Yes.")))
+    says = "This chat has used up the budget: 2 of 2 model requests."
+    first = demiurge("chat", "--policy", str(policy), "-m", "Hello.")
+    assert "model requests" not in first.err
+    second = demiurge("chat", "-m", "Hello.")
+    assert says in second.err
+    assert says not in second.out
+    document = demiurge("--json", "cost").document
+    assert [(use["chat"], use["used"], use["limit"]) for use in document["budgets"]] == [("main", 2, 2)]
+    assert f"main: {says}" in demiurge("cost").out
+    third = demiurge("--json", "chat", "other", "-m", "Hello.")
+    assert third.document["budgets"] == []
+    fourth = demiurge("--json", "chat", "other", "-m", "Hello.")
+    assert [use["says"][: len(says)] for use in fourth.document["budgets"]] == [says]

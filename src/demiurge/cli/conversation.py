@@ -142,6 +142,8 @@ class Conversation:
         self._portal.run(view.close(reply))
         if reply.status == "done" and reply.finish_reason in CUT:
             output.notice(CUT[reply.finish_reason].format(reply.max_tokens))
+        for use in reply.budgets:
+            output.notice(use.says)
         if reply.status == "awaiting_approval" and not settings().json:
             waiting = self._waiting()
             stream = output.stdout() if self._is_talk else output.stderr()
