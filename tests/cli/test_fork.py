@@ -57,6 +57,15 @@ def test_a_fork_of_a_position_has_what_was_said_up_to_there(demiurge: Any) -> No
     assert [line.split()[3] for line in demiurge("-w", "f", "journal", "tail").out.splitlines()].count("fork") > 0
 
 
+def test_the_hint_after_a_fork_names_the_tools_of_its_world(demiurge: Any, provider: Provider, tmp_path: Path) -> None:
+    (tmp_path / "shop_tools.py").write_text(
+        "from demiurge import tool\n\n@tool\ndef ring() -> str:\n    \"Ring.\"\n    return 'rang'\n", "utf-8"
+    )
+    provider.say(Provider.answer(Provider.text("Hello.")))
+    assert demiurge("chat", "--tools", "shop_tools", "--message", "Hi").status == 0
+    assert demiurge("fork", "f").out.splitlines()[1] == "Talk with it: demiurge -w f chat --tools shop_tools"
+
+
 def test_a_fork_tells_which_effects_were_open_at_its_position(demiurge: Any) -> None:
     first, _ = turns(demiurge)
     done = demiurge("--json", "fork", "f", "--at", str(first))
@@ -66,7 +75,7 @@ def test_a_fork_tells_which_effects_were_open_at_its_position(demiurge: Any) -> 
     ]
     assert receipt["body"]["payload"]["code"] == "unknown_outcome"
     assert "unknown_outcome" in demiurge("-w", "f", "trace", "--chat", "main").out
-    assert "1 open effects ended as unknown_outcome" in demiurge("fork", "g", "--at", str(first)).out
+    assert "1 open effect ended as unknown_outcome" in demiurge("fork", "g", "--at", str(first)).out
 
 
 def test_a_state_of_the_past(demiurge: Any) -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from demiurge.bootstrap.trust.world_profile import remembered_words
 from demiurge.cli import output
 from demiurge.cli.command import Command
+from demiurge.cli.hints import program
 from demiurge.cli.settings import settings
-from demiurge.cli.world import opened
+from demiurge.cli.world import RunOptions, opened, recalled
 
 __all__ = ["command"]
 
@@ -27,7 +29,9 @@ def command(folder: Path, at: int | None) -> None:
     settings().folder()  # refuses the address of a server
     with opened() as (world, portal):
         made = portal.run(world.fork(folder.resolve(), at))
-    ended = f", and {made.ended} open effects ended as unknown_outcome" if made.ended else ""
+    effects = "1 open effect" if made.ended == 1 else f"{made.ended} open effects"
+    ended = f", and {effects} ended as unknown_outcome" if made.ended else ""
+    options = remembered_words(recalled(RunOptions()))
     for unit in made.unchecked:
         output.notice(f"{unit} has read what was erased since: the fork has its records alone, and it takes no event.")
     output.result(
@@ -41,5 +45,5 @@ def command(folder: Path, at: int | None) -> None:
             "unchecked": list(made.unchecked),
         },
         f"Made a fork in {made.folder}: {made.records} records up to position {made.position}{ended}.",
-        f"Talk with it: {shlex.join(['demiurge', '-w', str(folder), 'chat'])}",
+        f"Talk with it: {program()} {shlex.join(['-w', str(folder), 'chat'])} {options}".rstrip(),
     )
