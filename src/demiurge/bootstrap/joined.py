@@ -31,7 +31,7 @@ from demiurge.tools.effect import ToolEffect
 from demiurge.tools.source import ToolSource
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
-from demiurge.world.manifest import Folder, Manifest
+from demiurge.world.manifest import ALLOWED_HOSTS, Folder, Manifest
 from demiurge.world.manifest_log import MANIFESTS, last_entry
 
 __all__ = ["Joined"]
@@ -93,6 +93,8 @@ class Joined:
             yield "other tools"
         if config.policy is not None and not names_manifest and theirs["tool_policy"] != config.policy.to_json():
             yield "another policy"
+        if config.allowed_hosts is not None and theirs.get(ALLOWED_HOSTS, []) != list(config.allowed_hosts):
+            yield "other allowed hosts"
         if options.system_prompt is not None:
             ours = config.manifest_of(Definitions.of_node(node)).manifest
             if ours.settings.get("system_ref") != theirs["root"].get("settings", {}).get("system_ref"):
@@ -144,13 +146,15 @@ class Joined:
 
 
 def _following(store: Store, config: ProcessConfig, manifest: Manifest) -> ProcessConfig:
-    """Returns what a process goes on with after another one ran the world under `manifest`: the policy and the system
-    prompt that were named there stay, unless this process names its own."""
+    """Returns what a process goes on with after another one ran the world under `manifest`: the policy, the allowed
+    hosts and the system prompt that were named there stay, unless this process names its own."""
     given = Definitions.of_node(manifest.node)
     usual = Folder.of(given.definitions, given.root).tool_policy()
     if not (_is_default(manifest, config.source) if usual is None else manifest.tool_policy.digest == usual.digest):
         config = replace(config, policy=manifest.tool_policy)
     kept = (stored_definitions(store) or Definitions.shipped()).root.get("settings", {})
+    if config.allowed_hosts is None and (hosts := cbor.decode(manifest.node).get(ALLOWED_HOSTS)):
+        config = replace(config, allowed_hosts=tuple(hosts))
     prompt = manifest.settings.get("system_ref")
     if prompt is not None and "system_ref" not in kept:
         config = replace(config, kept_prompt=store.get_blob(prompt))

@@ -156,17 +156,20 @@ class ManifestInForce(NamedTuple):
 class ProcessConfig:
     """The tools, policy and code with which a process opens a world. With `policy` None the policy of the definitions
     applies, or else the `default_policy` of the tools. `kept_prompt`: the stored system prompt that applies if neither
-    this process nor the definitions name one."""
+    this process nor the definitions name one. `allowed_hosts`: the hosts that tools may ask by HTTP beside what the
+    definitions grant, as `checked_hosts` returns them; None if this process names none."""
 
     source: ToolSource
     policy: ToolPolicy | None
     system_prompt: str | None
     code: Mapping[str, Reducer]
     kept_prompt: bytes | None = None
+    allowed_hosts: tuple[str, ...] | None = None
 
     def manifest_of(self, given: Definitions, *, new: bool = False) -> ManifestInForce:
         """Returns the manifest of these definitions. With `new` they are checked, and the code of all modules is
-        required: raises BadManifest. Definitions that were accepted before are not checked again."""
+        required: raises BadManifest. Definitions that were accepted before are not checked again. Raises Conflict
+        (`http_granted`) for allowed hosts beside a grant of HTTP."""
         folder = Folder.of(given.definitions, given.root)
         modules = given.modules()
         settings, blobs = self._prompt(given, modules)
@@ -179,6 +182,7 @@ class ProcessConfig:
             toolset=toolset,
             settings=settings,
             extension=given.extension,
+            allowed_hosts=self.allowed_hosts or (),
             check=new,
         )
         return ManifestInForce(manifest, tuple(sorted(set(modules) - set(self.code))), blobs)

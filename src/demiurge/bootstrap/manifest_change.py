@@ -19,7 +19,7 @@ from demiurge.tools.source import ToolSource
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, parse_ref, ref_of
-from demiurge.world.manifest import Folder, Manifest
+from demiurge.world.manifest import ALLOWED_HOSTS, Folder, Manifest
 from demiurge.world.reducer import Reducer
 
 __all__ = [
@@ -52,7 +52,7 @@ OTHER_TOOLS: Final = "owned"
 
 _PARTS: Final = MappingProxyType(
     {"definitions": "definitions", "root": "definitions", "system": "definitions", "sources": "code"}
-    | {"extension": "definitions", "tool_policy": "policy", "toolset": "tools"}
+    | {ALLOWED_HOSTS: "hosts", "extension": "definitions", "tool_policy": "policy", "toolset": "tools"}
 )
 
 
@@ -159,7 +159,8 @@ def lacking_tools(manifest: Manifest, source: ToolSource) -> list[str]:
 
 
 def changed_parts(old: bytes, new: bytes) -> list[str]:
-    """Returns in which parts the nodes of two manifests differ: of `code`, `definitions`, `policy` and `tools`."""
+    """Returns in which parts the nodes of two manifests differ: of `code`, `definitions`, `hosts`, `policy` and
+    `tools`."""
     before, after = cbor.decode(old), cbor.decode(new)
     return sorted({part for key, part in _PARTS.items() if before.get(key) != after.get(key)})
 

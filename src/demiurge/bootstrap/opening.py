@@ -46,6 +46,7 @@ from demiurge.bootstrap.secrets import open_secrets
 from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.bootstrap.world_options import WorldOptions
 from demiurge.bootstrap.world_tools import WorldTools
+from demiurge.capabilities.http.hosts import checked_hosts
 from demiurge.errors import Conflict, DemiurgeError, Unavailable
 from demiurge.sessions.codec import EventCodec
 from demiurge.stores import SqliteStore
@@ -86,7 +87,8 @@ class Opening:
         choice = choose(options.environment, wanted=options.provider, model=options.model, base_url=options.base_url)
         source = WorldTools(options.tools)
         code = {**app().reducers, **reducers_of(options.reducers)}
-        config = ProcessConfig(source, options.policy, options.system_prompt, code)
+        hosts = checked_hosts(options.http) if options.http is not None else None
+        config = ProcessConfig(source, options.policy, options.system_prompt, code, allowed_hosts=hosts)
         check_adapters(options.adapters)
         given = read_definitions(options.manifest) if options.manifest is not None else None
         if given is not None:
@@ -239,9 +241,10 @@ class Opening:
 
     @property
     def _must_match_owner(self) -> bool:
-        """True if the options name tools, a policy, a prompt or code: these must equal the owner's."""
+        """True if the options name tools, hosts, a policy, a prompt or code: these must equal the owner's."""
         options = self.options
-        return self._names_tools or options.system_prompt is not None or bool(options.policy or options.reducers)
+        named = options.system_prompt is not None or options.http is not None or self._names_tools
+        return named or bool(options.policy or options.reducers)
 
     def _read_silent_owner(self) -> Backend:
         """Opens the files of the world for reading while its owner does not respond. Raises Unavailable, Damaged,

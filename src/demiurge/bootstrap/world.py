@@ -106,6 +106,7 @@ class World:
         actor: str | None = None,
         tenant: str | None = None,
         page_url: str | None = None,
+        http: Sequence[str] | None = None,
     ) -> World:
         """Opens the world in the folder `path`, and makes it if there is none. If another process has the world open,
         this one joins it; a process that joined becomes the owner when the owner exits.
@@ -138,12 +139,13 @@ class World:
           its owner does not answer; see `read_only`. By default the sentence is a warning in the log.
         - `caller`: the Caller of everything that is asked of this `World`; by default the user who runs the program.
         - `page_url`: the address at which people open this world; the notices of its webhooks link to it.
+        - `http`: the hosts that tools may ask by https, such as `api.example.com` or `host:8443`; none by default.
         - `actor`, `tenant`: the same user under another actor or for another tenant; not together with `caller`.
 
-        Raises NotFound, BadManifest, InvalidValue (`bad_code`), Conflict (`owned`: another process runs the world with
-        other tools, another policy or manifest), UsageError (`bad_policy`, `bad_caller`, or the world was made by a
-        newer version), Unavailable (`moved`: a copy of a world for which the command line remembers a policy needs
-        `policy`), Damaged."""
+        Raises NotFound, BadManifest, InvalidValue (`bad_code`, `bad_host`), Conflict (`owned`: another process runs the
+        world with other tools, hosts, policy or manifest; `http_granted`: the manifest has a grant of HTTP), UsageError
+        (`bad_policy`, `bad_caller`, or the world was made by a newer version), Unavailable (`moved`: a copy of a world
+        for which a policy is remembered needs `policy`), Damaged."""
         opening = Opening.of(
             WorldOptions(
                 folder=Path(path),
@@ -169,6 +171,7 @@ class World:
                 tell=tell if tell is not None else LOG.warning,
                 caller=chosen_caller(caller, actor, tenant),
                 page_url=page_url,
+                http=http,
             )
         )
         return cls(opening.backend(), opening)
@@ -288,10 +291,9 @@ class World:
 
     async def replay(self, check: bool = True) -> dict[str, Any]:
         """Computes every unit again from what came in, and compares every derived record: `{units, records, ok}`, and
-        `unchecked` if records could not be for want of what was erased.
-
-        Where the two differ it raises Divergence or Damaged, naming the record; without `check` it says so in place of
-        that: `{ok: False, error: {code, message}}`."""
+        `unchecked` if records could not be for want of what was erased. Where the two differ it raises Divergence or
+        Damaged, naming the record; without `check` it says so in place of that: `{ok: False, error: {code,
+        message}}`."""
         try:
             return await self.backend.keep.replay()
         except (Damaged, Divergence) as problem:
@@ -413,8 +415,8 @@ class World:
         """Returns every change of the manifest in force, oldest first: `{seq, at_ns, caller, how, manifest, old,
         changed}`.
 
-        `how` is `opened with`, `manifest set`, `policy set` or `tools refreshed`; `changed` names the parts, some of
-        `code`, `definitions`, `policy` and `tools`, and is None for the first one. Empty until the first event."""
+        `how` is `opened with`, `manifest set`, `policy set` or `tools refreshed`; `changed` names the parts (`code`,
+        `definitions`, `hosts`, `policy`, `tools`), and is None for the first one. Empty until the first event."""
         return self.backend.read.manifest_log()
 
     async def set_manifest(self, folder: str | os.PathLike[str]) -> None:

@@ -51,6 +51,7 @@ class WorldOptions:
     tell: Callable[[str], None] = LOG.warning
     caller: Caller = USER
     page_url: str | None = None
+    http: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.policy is not None:

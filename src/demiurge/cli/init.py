@@ -15,7 +15,7 @@ from demiurge.cli import output
 from demiurge.cli.command import Command
 from demiurge.cli.hints import command_line
 from demiurge.cli.settings import settings
-from demiurge.cli.world import RunOptions, keep, opened
+from demiurge.cli.world import ALLOW_HOST, RunOptions, keep, opened
 from demiurge.errors import Conflict, NotFound
 from demiurge.values.caller import USER
 
@@ -29,23 +29,27 @@ __all__ = ["command"]
 @click.option(
     "--tools", metavar="PKG.MOD", multiple=True, help="Python modules (tools, reducers, adapters) to remember."
 )
+@click.option("--allow-host", metavar="HOST", multiple=True, help=ALLOW_HOST)
 @click.option("--policy", metavar="FILE", help="The tool policy to remember.")
-@click.option("--forget", is_flag=True, help="Forget the tools and the policy of this world first.")
-def command(manifest: Path | None, tools: tuple[str, ...], policy: str | None, forget: bool) -> None:
+@click.option("--forget", is_flag=True, help="Forget the tools, hosts and policy of this world first.")
+def command(
+    manifest: Path | None, tools: tuple[str, ...], allow_host: tuple[str, ...], policy: str | None, forget: bool
+) -> None:
     """Make a world in the folder that -w names; an existing world is not changed.
 
     Prints a token for the HTTP API of a new world (role user). It is shown once; `demiurge tokens` lists, adds and
     revokes tokens.
 
-    --tools and --policy are remembered for this user, world and folder, so that later commands need not name them.
+    --tools, --allow-host and --policy are remembered for this user, world and folder, so that later commands need not
+    name them.
     """
     folder = settings().folder().absolute()
-    running = RunOptions(tools=tools, policy=policy)
+    running = RunOptions(tools, allow_host, policy)
     token: NewToken | None = None
     if forget:
         forget_world(os.environ, folder)
     try:
-        with opened(running if tools or policy else None) as (world, portal):
+        with opened(running if running != RunOptions() else None) as (world, portal):
             made, info, chats = False, portal.run(world.info()), _has_chats(world)
     except NotFound as error:
         if error.code != "no_world":

@@ -15,6 +15,7 @@ import click
 from demiurge.bootstrap import World
 from demiurge.bootstrap.backend.ownership import is_open, last_change
 from demiurge.bootstrap.trust.world_profile import MOVED, NotRecalled, WorldProfile, recall, remember, remembered_words
+from demiurge.capabilities.http.hosts import checked_hosts
 from demiurge.cli import logs, output
 from demiurge.cli.argument import read_text
 from demiurge.cli.code import Code, folders_of, load_code
@@ -24,6 +25,7 @@ from demiurge.errors import Conflict, DemiurgeError, InvalidValue, Unavailable, 
 from demiurge.tools.policy import ToolPolicy
 
 __all__ = [
+    "ALLOW_HOST",
     "Opened",
     "RunOptions",
     "keep",
@@ -37,6 +39,8 @@ __all__ = [
 
 LOOK_AGAIN_S = 0.2
 
+ALLOW_HOST = "A host that tools may ask by HTTPS, such as api.example.com; may be repeated."
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -49,9 +53,11 @@ class Opened(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The options for running a world's effects. `tools`: dotted module names; `policy`: a file."""
+    """The options for running a world's effects. `tools`: dotted module names; `allow_host`: hosts that tools may ask;
+    `policy`: a file."""
 
     tools: tuple[str, ...] = ()
+    allow_host: tuple[str, ...] = ()
     policy: str | None = None
     base_url: str | None = None
     system: str | None = None
@@ -62,6 +68,7 @@ class RunOptions:
 def running_options(command: F) -> F:
     """Adds the options of `RunOptions` to a command that runs effects."""
     for option in (
+        click.option("--allow-host", metavar="HOST", multiple=True, help=ALLOW_HOST),
         click.option("--base-url", metavar="URL", help="The provider's address, in place of its own."),
         click.option("--policy", metavar="FILE", help="The tool policy: a TOML, YAML or JSON file."),
         click.option(
@@ -125,6 +132,7 @@ def opened(
             accept_losses=accept_losses,
             tell=output.notice,
             page_url=page_url,
+            http=loaded.hosts or None,
         )
 
     with Portal() as portal:
@@ -208,6 +216,7 @@ class _LoadedOptions(NamedTuple):
 
     code: Code = Code()
     policy: ToolPolicy | None = None
+    hosts: tuple[str, ...] = ()
     remembered: bool = False
 
 
@@ -225,7 +234,7 @@ def recalled(requested: RunOptions) -> WorldProfile:
 
 
 def _load_options(requested: RunOptions, *, looking: bool) -> _LoadedOptions:
-    said = bool(requested.tools or requested.policy)
+    said = bool(requested.tools or requested.allow_host or requested.policy)
     try:
         profile = recalled(requested)
         code = (
@@ -234,24 +243,26 @@ def _load_options(requested: RunOptions, *, looking: bool) -> _LoadedOptions:
             else load_code(profile.tools, [Path(folder) for folder in profile.folders])
         )
         file = requested.policy or profile.policy
-        return _LoadedOptions(code, ToolPolicy.load(file) if file is not None else None, not said)
+        policy = ToolPolicy.load(file) if file is not None else None
+        return _LoadedOptions(code, policy, checked_hosts(requested.allow_host or profile.hosts), not said)
     except DemiurgeError as error:
         if said or not looking:
             raise
-        about = "That is what `demiurge init --tools` or `--policy` remembered; --forget forgets it."
+        about = "That is what `demiurge init` remembered; --forget forgets it."
         output.notice(str(error) if error.code == MOVED else f"{error} {about}")
         return _LoadedOptions()
 
 
 def keep(running: RunOptions) -> None:
-    """Remembers the given tools and policy for this world; what is not given stays as it was. Nothing is
+    """Remembers the given tools, hosts and policy for this world; what is not given stays as it was. Nothing is
     remembered of a world behind a server."""
-    if settings().url() is not None or not (running.tools or running.policy):
+    if settings().url() is not None or not (running.tools or running.allow_host or running.policy):
         return
     folder = settings().folder()
     said: dict[str, Any] = {}
     if running.tools:
         said = {"tools": running.tools, "folders": tuple(map(str, folders_of(running.tools)))}
+    said |= {"hosts": checked_hosts(running.allow_host)} if running.allow_host else {}
     said |= {"policy": str(Path(running.policy).absolute())} if running.policy else {}
     saved = remember(os.environ, folder, lambda profile: replace(profile, **said))
     if saved is not None:
@@ -259,10 +270,10 @@ def keep(running: RunOptions) -> None:
 
 
 def keep_first(running: RunOptions) -> None:
-    """Remembers the given tools and policy only if nothing is remembered of this world; else prints what is remembered,
-    if it is used."""
+    """Remembers the given tools, hosts and policy only if nothing is remembered of this world; else prints what is
+    remembered, if it is used."""
     profile = recalled(running)
-    if not (profile.tools or profile.policy):
+    if not (profile.tools or profile.hosts or profile.policy):
         keep(running)
     elif not (running.tools and running.policy):
         output.notice(f"As remembered for this world: {remembered_words(profile)}.")

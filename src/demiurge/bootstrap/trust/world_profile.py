@@ -1,5 +1,5 @@
-"""The settings with which a user runs a world: tools, policy, the addresses of its chats' models, and the manifest of
-its own that the user accepted. They are remembered, so that a later command need not name them.
+"""The settings with which a user runs a world: tools, hosts, policy, the addresses of its chats' models, and the
+manifest of its own that the user accepted. They are remembered, so that a later command need not name them.
 
 A record is kept in the user's config folder, never in the world: a world that was copied, shared or found names no code
 that is run here, and its manifest has no effect here. No record contains a key.
@@ -16,8 +16,7 @@ folder of a record, the record is renamed and kept, because the former world may
 
 A record is read, changed and written under one lock, so nothing that threads or processes record at once is lost. The
 record of a deleted world is removed when another record is written, if it contains only digests of code. Other records
-are kept: the world may be on a disk that is not mounted, and its user should not have to decide again.
-"""
+are kept: the world may be on a disk that is not mounted, and its user should not have to decide again."""
 
 from __future__ import annotations
 
@@ -57,7 +56,8 @@ class WorldProfile:
 
     `tools`: dotted module names, looked for in `folders`. `policy`: an absolute path. `manifest`: the hash of the
     world's own definitions; `former_manifest`: that of the definitions before. `addresses`: see `chat_address`.
-    `approved`: see `local_approvals.LocalApprovals`. `code`: see `trusted_code.TrustedCode`."""
+    `approved`: see `local_approvals.LocalApprovals`. `code`: see `trusted_code.TrustedCode`. `hosts`: those that tools
+    may ask by HTTP."""
 
     folders: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -67,6 +67,7 @@ class WorldProfile:
     approved: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
     former_manifest: str | None = None
+    hosts: tuple[str, ...] = ()
 
 
 class NotRecalled(Unavailable):
@@ -145,8 +146,8 @@ def remember(
 
 
 def forget(environment: Mapping[str, str], world: Path) -> None:
-    """Forgets the tools, the policy and the addresses of the world in this folder. Removes a record that can't be read
-    as a whole. Raises Unavailable."""
+    """Forgets the tools, the hosts, the policy and the addresses of the world in this folder. Removes a record that
+    can't be read as a whole. Raises Unavailable."""
     place = _place(environment, world)
     if place is None or not (place.exists() or (world / MARK).exists()):
         return
@@ -156,7 +157,7 @@ def forget(environment: Mapping[str, str], world: Path) -> None:
             alike = _alike(place, world)
             record = _find(place, world)
         kept = record.kept if record is not None else WorldProfile()
-        left = replace(kept, folders=(), tools=(), policy=None, addresses=())
+        left = replace(kept, folders=(), tools=(), hosts=(), policy=None, addresses=())
         if left != WorldProfile() or any(other.kept.policy is not None for other in alike if other != record):
             _write(place, world, left, record)
         elif record is not None:
@@ -166,9 +167,9 @@ def forget(environment: Mapping[str, str], world: Path) -> None:
 
 
 def remembered_words(kept: WorldProfile) -> str:
-    """Returns the options of the command line that set the same tools and policy."""
-    policy = ["--policy", kept.policy] if kept.policy else []
-    return shlex.join([*(word for name in kept.tools for word in ("--tools", name)), *policy])
+    """Returns the options of the command line that set the same tools, hosts and policy."""
+    repeated = [("--tools", kept.tools), ("--allow-host", kept.hosts), ("--policy", filter(None, [kept.policy]))]
+    return shlex.join(word for option, values in repeated for value in values for word in (option, value))
 
 
 class _Record(NamedTuple):
@@ -249,6 +250,7 @@ def _read(place: Path) -> _Record | None:
             tuple(found.get("approved", ())),
             tuple(found.get("code", ())),
             found.get("former_manifest"),
+            tuple(map(str, found.get("hosts", ()))),
         )
         return _Record(place, kept, found["mark"], found["world"], found.get("file"))
     except (DemiurgeError, LookupError, TypeError) as error:
@@ -265,6 +267,7 @@ def _write(place: Path, world: Path, given: WorldProfile, before: _Record | None
         "folders": list(given.folders),
         "approved": list(given.approved),
         "code": list(given.code),
+        "hosts": list(given.hosts),
     }
     node["addresses"] = [list(address) for address in given.addresses]
     if before is None or before.path != place:

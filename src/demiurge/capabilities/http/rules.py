@@ -1,9 +1,9 @@
 """Which requests a grant covers: the same rules for a world's grants and for `LocalHttp`.
 
-A grant is a mapping with any of `hosts`, `methods`, `schemes`, `ports`, `path_prefixes`, `max_body`, `max_redirects`,
-`internal_networks`, `secrets`. A field that is absent does not limit. Two lists *add* permissions, so an absent list
-and an empty one mean the same: `internal_networks` and `secrets`. The address behind a name and the size of an answer
-are known only while the request runs; `demiurge.capabilities.http.guarded` checks both by the same grant.
+A grant is a mapping with any of `hosts`, `methods`, `schemes`, `ports`, `path_prefixes`, `origins`, `max_body`,
+`max_redirects`, `internal_networks`, `secrets`. A field that is absent does not limit. Two lists *add* permissions, so
+an absent list and an empty one mean the same: `internal_networks` and `secrets`. The address behind a name and the size
+of an answer are known only while the request runs; `demiurge.capabilities.http.guarded` checks both by the same grant.
 """
 
 from __future__ import annotations
@@ -80,6 +80,9 @@ def http_problem(grant: Mapping[str, Any], method: str, url: WebUrl) -> str | No
     if ports is not None and url.port not in ports:
         return "port_not_allowed"
     if hosts is not None and url.host not in {_granted_host(name) for name in hosts}:
+        return "host_not_allowed"
+    origins = grant.get("origins")
+    if origins is not None and f"{url.scheme}://{url.authority}" not in origins:
         return "host_not_allowed"
     if prefixes is not None and (
         has_dot_segments(url.path) or not any(is_inside(url.path, prefix) for prefix in prefixes)

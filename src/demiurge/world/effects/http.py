@@ -11,17 +11,23 @@ from demiurge.capabilities.http.rules import is_repeatable
 from demiurge.capabilities.http.urls import parse_url
 from demiurge.errors import DemiurgeError
 from demiurge.tools.capabilities import HttpAnswer, SecretName
+from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.values.clock import Clock
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.http import HTTP
 from demiurge.world.effects.asking import ask
 from demiurge.world.effects.binding import WorldParts
 from demiurge.world.effects.blob import resolve_input_blob
-from demiurge.world.manifest import Manifest
+from demiurge.world.manifest import ALLOWED_HOSTS, Manifest, hosts_of
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent
 
 __all__ = ["HttpRequests", "WorldHttp"]
+
+NO_HOSTS = (
+    "No tool may make HTTP requests in this world. Whoever runs it names the hosts that tools may ask: --allow-host "
+    'HOST at the command line, or World.open(http=["HOST"]).'
+)
 
 
 class HttpRequests:
@@ -95,18 +101,34 @@ class WorldHttp:
         timeout_s: float | None = None,
         max_redirects: int = 0,
     ) -> HttpAnswer:
-        found = await ask(
-            self._call,
-            "http.request",
-            method=method,
-            url=url,
-            headers={name: _header(value) for name, value in headers.items()} if headers else None,
-            body_ref=await self._call.put_blob(body) if body is not None else None,
-            max_redirects=max_redirects,
-            timeout_ms=round(timeout_s * 1000) if timeout_s is not None else None,
-        )
+        try:
+            found = await ask(
+                self._call,
+                "http.request",
+                method=method,
+                url=url,
+                headers={name: _header(value) for name, value in headers.items()} if headers else None,
+                body_ref=await self._call.put_blob(body) if body is not None else None,
+                max_redirects=max_redirects,
+                timeout_ms=round(timeout_s * 1000) if timeout_s is not None else None,
+            )
+        except ToolFailure as refused:
+            raise _explained(refused, self._call.manifest) from None
         answer = self._call.get_blob(found["body_ref"]) if found["body_ref"] else b""
         return HttpAnswer(found["status"], found["url"], found["headers"], answer)
+
+
+def _explained(refused: ToolFailure, manifest: Manifest) -> ToolFailure:
+    """Returns the refusal with what to do, if the hosts that are allowed decide it."""
+    grants = [grant for grant in manifest.grants.values() if grant.cap_type == HTTP.cap_type]
+    if refused.error_code is not ToolErrorCode.POLICY_DENIED:
+        return refused
+    if not grants:
+        return ToolFailure(refused.error_code, safe_message=NO_HOSTS)
+    if [grant.name for grant in grants] == [ALLOWED_HOSTS] and refused.message.endswith("host_not_allowed"):
+        told = f"Requests may go only to these hosts, by https: {', '.join(hosts_of(grants[0]))}."
+        return ToolFailure(refused.error_code, safe_message=told)
+    return refused
 
 
 def _header(value: str | SecretName) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.introspect import INTROSPECT
 from demiurge.world.effects.asking import ask
 from demiurge.world.effects.binding import WorldParts
-from demiurge.world.manifest import Manifest, ModuleType
+from demiurge.world.manifest import ALLOWED_HOSTS, Manifest, ModuleType
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
@@ -172,6 +172,7 @@ def _manifest_view(node: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         "triggers": root.get("triggers", []),
         "tools": [spec["name"] for spec in node["toolset"]],
         "tool_policy": _policy_view(node["tool_policy"], caller),
+        **({ALLOWED_HOSTS: node[ALLOWED_HOSTS]} if ALLOWED_HOSTS in node else {}),
     }
 
 

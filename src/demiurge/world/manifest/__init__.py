@@ -11,11 +11,22 @@ from demiurge.world.manifest.check import problems
 from demiurge.world.manifest.extension import Bases, extended
 from demiurge.world.manifest.folder import Folder, read_folder
 from demiurge.world.manifest.model import Manifest
-from demiurge.world.manifest.parts import DeclaredSecret, EffectType, Grant, ModuleType, Route, Rule, Trigger
+from demiurge.world.manifest.parts import (
+    ALLOWED_HOSTS,
+    DeclaredSecret,
+    EffectType,
+    Grant,
+    ModuleType,
+    Route,
+    Rule,
+    Trigger,
+    hosts_of,
+)
 from demiurge.world.manifest.problem import BadManifest, ManifestPlace, Problem
 from demiurge.world.manifest.system import system_definitions
 
 __all__ = [
+    "ALLOWED_HOSTS",
     "BadManifest",
     "Bases",
     "DeclaredSecret",
@@ -30,6 +41,7 @@ __all__ = [
     "Rule",
     "Trigger",
     "extended",
+    "hosts_of",
     "problems",
     "read_folder",
     "system_definitions",

@@ -8,6 +8,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from demiurge.errors import Conflict
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import cbor
@@ -15,7 +16,16 @@ from demiurge.values.refs import Ref, ref_of
 from demiurge.values.schema import Schemas
 from demiurge.world.manifest.check import problems
 from demiurge.world.manifest.folder import Folder
-from demiurge.world.manifest.parts import DeclaredSecret, EffectType, Grant, ModuleType, Route, Rule, Trigger
+from demiurge.world.manifest.parts import (
+    ALLOWED_HOSTS,
+    DeclaredSecret,
+    EffectType,
+    Grant,
+    ModuleType,
+    Route,
+    Rule,
+    Trigger,
+)
 from demiurge.world.manifest.problem import BadManifest
 from demiurge.world.manifest.resolve import Resolved, resolve
 from demiurge.world.manifest.system import system_definitions
@@ -58,14 +68,17 @@ class Manifest:
         toolset: Sequence[ToolSpec] = (),
         settings: Mapping[str, Any] = MappingProxyType({}),
         extension: Mapping[str, Any] | None = None,
+        allowed_hosts: Sequence[str] = (),
         check: bool = True,
     ) -> Manifest:
         """Makes a manifest from an app's definitions and its root (`defaults`, `routing`, `triggers`, `settings`).
         `extension`: what of these is an extension of another manifest, `{definitions, root}`; it is kept for readers.
+        `allowed_hosts`: the hosts that tools may ask beside what the definitions grant, as `checked_hosts` returns
+        them.
 
-        Raises BadManifest with all problems. `check=False` skips the search for problems: for definitions that were
-        accepted before, whose code need not be at hand.
-        """
+        Raises BadManifest with all problems, Conflict (`http_granted`: the definitions have a grant of HTTP too).
+        `check=False` skips the search for problems: for definitions that were accepted before, whose code need not be
+        at hand."""
         definitions = list(definitions)
         found = problems(Folder.of(definitions, root), reducers) if check else ()
         if found:
@@ -80,6 +93,9 @@ class Manifest:
         }
         if extension is not None:
             node["extension"] = dict(extension)
+        if allowed_hosts:
+            node[ALLOWED_HOSTS] = list(allowed_hosts)
+            _require_no_http(root, [*node["system"], *definitions])
         return cls.load(cbor.encode(node), reducers)
 
     @classmethod
@@ -104,6 +120,20 @@ class Manifest:
             name
             for name, ref in self.sources.items()
             if name not in self.reducers or ref_of(self.reducers[name].source) != ref
+        )
+
+
+def _require_no_http(root: Mapping[str, Any], definitions: Iterable[Mapping[str, Any]]) -> None:
+    """Raises Conflict (`http_granted`) if a manifest grants HTTP itself: of several grants a tool can't choose."""
+    caps = {each["name"] for each in definitions if each["$kind"] == "defcap" and each["cap_type"] == "http.out"}
+    grants = root.get("defaults", {}).get("cap_grants", ())
+    names = [grant["name"] for grant in grants if grant["cap"] in caps or grant["name"] == ALLOWED_HOSTS]
+    if names:
+        raise Conflict(
+            f"This world's manifest has a grant of HTTP, {', '.join(names)}, and tools can't choose between two. Add "
+            "the hosts to that grant, and name none with http= or --allow-host (`demiurge init --forget` forgets "
+            "those that were remembered).",
+            code="http_granted",
         )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from demiurge.capabilities.http.hosts import origin_of
 from demiurge.errors import InvalidValue
 
 __all__ = [
+    "ALLOWED_HOSTS",
     "ORIGINS",
     "RULE_FIELDS",
     "DeclaredSecret",
@@ -19,7 +21,10 @@ __all__ = [
     "Route",
     "Rule",
     "Trigger",
+    "hosts_grant",
+    "hosts_of",
     "origins_of",
+    "with_hosts_rule",
 ]
 
 RULE_FIELDS = frozenset({"effect_kind", "cap_name", "cap_type", "origin_kind", "origin_name"})
@@ -86,6 +91,29 @@ class Rule:
 
     when: Mapping[str, str]
     decision: str
+
+
+ALLOWED_HOSTS = "allowed_hosts"
+"""The name of the grant of HTTP to the hosts that the process which opened the world allows to tools, and the entry of
+a manifest's node that lists these hosts."""
+
+
+def hosts_grant(hosts: Iterable[str]) -> Grant:
+    """Returns the grant of HTTP to these hosts, by https, at their ports."""
+    return Grant(ALLOWED_HOSTS, "http.out", {"origins": [origin_of(host) for host in hosts]}, None)
+
+
+def hosts_of(grant: Grant) -> list[str]:
+    """Returns the hosts of a `hosts_grant`."""
+    return [origin.removeprefix("https://") for origin in grant.params["origins"]]
+
+
+def with_hosts_rule(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Returns the rules with one that allows the requests of tools under the grant `ALLOWED_HOSTS`. It decides only
+    what no other rule decides: it is the last, or before a last rule that denies everything."""
+    allow = Rule({"effect_kind": "http.request", "origin_kind": "tool", "cap_name": ALLOWED_HOSTS}, "allow")
+    end = len(rules) - 1 if rules and not rules[-1].when and rules[-1].decision == "deny" else len(rules)
+    return (*rules[:end], allow, *rules[end:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from demiurge.values.refs import Ref
 from demiurge.values.schema import Schemas
 from demiurge.values.type_expr import TypeExpr
 from demiurge.world.manifest.parts import (
+    ALLOWED_HOSTS,
     DeclaredSecret,
     EffectType,
     Grant,
@@ -20,7 +21,9 @@ from demiurge.world.manifest.parts import (
     Route,
     Rule,
     Trigger,
+    hosts_grant,
     origins_of,
+    with_hosts_rule,
 )
 from demiurge.world.manifest.system import SYSTEM_ROUTES
 from demiurge.world.plan import WorldPlan, parse_plan
@@ -62,13 +65,16 @@ def _resolve(node: Mapping[str, Any]) -> Resolved:
     schemas = Schemas({d["name"]: d["type"] for d in _of(definitions, "defschema")})
     modules = {d["name"]: _module(d, schemas) for d in _of(definitions, "defmodule")}
     secrets = [DeclaredSecret.from_definition(d) for d in _of(definitions, "defsecret")]
+    grants, rules = _grants(root, definitions, schemas), _rules(root, definitions)
+    if hosts := node.get(ALLOWED_HOSTS):
+        grants[ALLOWED_HOSTS], rules = hosts_grant(hosts), with_hosts_rule(rules or ())
     return Resolved(
         schemas=schemas,
         modules=MappingProxyType(modules),
         plans=MappingProxyType({d["name"]: parse_plan(d) for d in _of(definitions, "defplan")}),
         effects=MappingProxyType({d["kind"]: _effect(d) for d in _of(definitions, "defeffect")}),
-        grants=MappingProxyType(_grants(root, definitions, schemas)),
-        rules=_rules(root, definitions),
+        grants=MappingProxyType(grants),
+        rules=rules,
         tool_policy=ToolPolicy.from_json(node["tool_policy"]),
         toolset=MappingProxyType({spec["name"]: ToolSpec.from_json(spec) for spec in node["toolset"]}),
         secrets=MappingProxyType({(secret.alias, secret.version): secret for secret in secrets}),
