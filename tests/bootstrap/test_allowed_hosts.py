@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import AsyncIterator, Sequence
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
 from ipaddress import ip_network
 from pathlib import Path
+from ssl import SSLContext
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
@@ -48,20 +51,25 @@ ALLOWS = ToolPolicy(allowed_tools=("fetch", "hosts"))
 NAMES = {HOST: "127.0.0.1", "inside.example.com": "10.0.0.7", "evil.example": "127.0.0.1"}
 
 
-@pytest.fixture
-async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    """A server with a certificate for the host; the guard takes this machine's own address for a public one."""
-    server, client = certificate(HOST, tmp_path)
+def trust_this_machine(monkeypatch: pytest.MonkeyPatch, client: SSLContext, names: Mapping[str, str]) -> None:
+    """Lets names have these addresses, and 127.0.0.1 count as a public one."""
 
     async def resolver(name: str, port: int) -> Sequence[str]:
-        return [NAMES[name]]
+        return [names[name]]
 
     def bound(_cls: type[HttpRequests], parts: Any) -> HttpRequests:
         return HttpRequests(parts.secrets, parts.clock, GuardedHttp(resolve=resolver, tls=client))
 
-    monkeypatch.setattr(HttpRequests, "bind", classmethod(bound))
     own = ip_network("127.0.0.1/32")
+    monkeypatch.setattr(HttpRequests, "bind", classmethod(bound))
     monkeypatch.setattr(guarded, "refused", lambda address, granted: refused(address, [*granted, own]))
+
+
+@pytest.fixture
+async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+    """A server with a certificate for the host."""
+    server, client = certificate(HOST, tmp_path)
+    trust_this_machine(monkeypatch, client, NAMES)
     answers = {
         "/page": http_response(200, b"hello"),
         "/elsewhere": http_response(302, location="https://evil.example/page"),
@@ -218,3 +226,33 @@ async def test_a_joined_process_names_the_hosts_of_the_owner_or_none(tmp_path: P
         assert told.value.code == "owned"
         async with World.open(folder, environment=environment, http=[]) as joined:
             assert not joined.owned
+
+
+OWNER = """
+import asyncio, sys
+from pathlib import Path
+from tests.bootstrap.test_allowed_hosts import HOST, opened
+
+async def main():
+    async with opened(Path(sys.argv[1]), [HOST]) as world:
+        await world.call("hosts", "{}")
+        print("open", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_successor_goes_on_with_the_hosts_of_the_owner_that_it_followed(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", OWNER, str(tmp_path / "w")]
+    with Popen(words, cwd=Path(__file__).parents[2], stdin=PIPE, stdout=PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "open\n"
+        async with opened(tmp_path / "w", policy=None) as joined:
+            assert joined.joined
+            await joined.set_policy(ToolPolicy(allowed_tools=("hosts",)))
+            ref = (await joined.info())["manifest"]
+            owner.communicate("")
+            assert HOST in (await joined.call("hosts", "{}")).content
+            assert (joined.joined, (await joined.info())["manifest"]) == (False, ref)
+            await assert_sound(joined)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from demiurge.apps import demiurge as apps
+
 POLICY = {
     "$kind": "defpolicy",
     "name": "my/policy@1",
@@ -84,3 +86,22 @@ def test_a_world_leaves_its_extension(demiurge: Any, mine: Path) -> None:
     assert demiurge("init", "--manifest", "mine").status == 0
     assert demiurge("manifest", "set", "--shipped").status == 0
     assert "extension" not in demiurge("--json", "manifest", "get").document
+
+
+def test_a_copy_of_the_app_becomes_an_extension(demiurge: Any, mine: Path, tmp_path: Path) -> None:
+    air = Path(apps.__file__).with_name("air")
+    shutil.copytree(air, tmp_path / "whole")
+    shutil.copy(mine / "mine.json", tmp_path / "whole")
+    text = (tmp_path / "whole/mine.json").read_text().replace('"extends": "demiurge", ', "")
+    (tmp_path / "whole/mine.json").write_text(text.replace('"policy": "my/policy@1", ', ""))
+    rules = json.loads((air / "policy.json").read_text())
+    rules[0]["rules"].insert(0, POLICY["rules"][0])
+    (tmp_path / "whole/policy.json").write_text(json.dumps(rules))
+    done = demiurge("--json", "manifest", "diff", "whole")
+    assert (done.status, done.document[-1]["defaults"]["cap_grants"]) == (0, [GRANT])
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small/all.json").write_text(json.dumps(done.document))
+    assert demiurge("manifest", "check", "small").status == 0
+    assert "is an extension already" in demiurge("manifest", "diff", "small").err
+    (tmp_path / "whole/broken.json").write_text("{")
+    assert demiurge("manifest", "diff", "whole").status == 1

@@ -42,6 +42,7 @@ from demiurge.models.address import GENERAL_KEY
 from demiurge.models.local import LOCAL_MODEL, cache_folder, locate
 from demiurge.models.scrub import SHORT_SECRET
 from demiurge.tools.execution.secret_mask import is_short
+from demiurge.world.manifest import ALLOWED_HOSTS
 from demiurge.world.secrets import how_to_set
 from demiurge.world.unit import Unit
 
@@ -170,6 +171,7 @@ def _world() -> Iterator[Check]:
     try:
         with opened() as (world, portal):
             info = portal.run(world.info())
+            hosts = world.manifest().get(ALLOWED_HOSTS, ())
             state = "open nowhere else" if world.owned else "open in another process, which serves this one"
             locked, lost = list(_locked(world, portal)), world.lost()
     except NotFound:
@@ -193,6 +195,8 @@ def _world() -> Iterator[Check]:
             yield Check("world", "fail", f"{where}; {len(locked)} of its units can't be opened", locked[0])
         else:
             yield Check("world", "ok", where)
+        if hosts:
+            yield Check("allowed hosts", "ok", f"tools may ask {', '.join(hosts)} by HTTPS")
 
 
 def _locked(world: World, portal: Portal) -> Iterator[str]:

@@ -19,9 +19,9 @@ from demiurge.cli.defs import KINDS
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
 from demiurge.cli.world import RunOptions, keep, opened, running_options
-from demiurge.errors import Conflict
+from demiurge.errors import Conflict, InvalidValue
 from demiurge.values import cbor
-from demiurge.world.manifest import BadManifest, extended, problems, read_folder, system_definitions
+from demiurge.world.manifest import BadManifest, difference, extended, problems, read_folder, system_definitions
 
 __all__ = ["command"]
 
@@ -77,6 +77,22 @@ def set_(folder: Path | None, shipped: bool, **running: object) -> None:
         doubtful = world.replay_risks()
     keep(options)
     _tell(f"The manifest {ref} is in force", ref, (*found["definitions"], *found["system"]), doubtful)
+
+
+@command.command(name="diff", cls=Command)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+def diff(folder: Path) -> None:
+    """Print what the manifest in DIR has beside the shipped app, as an extension of the app: a list for a file *.json
+    of a folder of its own. A note tells each difference that the extension does not express."""
+    whole = read_folder(folder)
+    if any("extends" in part.content for part in whole.fragments):
+        raise InvalidValue(f"{folder} is an extension already.", code="bad_manifest")
+    if found := problems(whole):
+        raise BadManifest(found)
+    parts, notes = difference(whole, "demiurge", BASES["demiurge"]())
+    for note in notes:
+        output.notice(note)
+    output.document(parts)
 
 
 @command.command(name="log", cls=Command)

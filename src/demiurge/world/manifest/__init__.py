@@ -8,6 +8,7 @@ be redefined.
 """
 
 from demiurge.world.manifest.check import problems
+from demiurge.world.manifest.difference import difference
 from demiurge.world.manifest.extension import Bases, extended
 from demiurge.world.manifest.folder import Folder, read_folder
 from demiurge.world.manifest.model import Manifest
@@ -40,6 +41,7 @@ __all__ = [
     "Route",
     "Rule",
     "Trigger",
+    "difference",
     "extended",
     "hosts_of",
     "problems",
