@@ -74,7 +74,7 @@ def test_an_asker_without_a_grant_gets_a_ruling_for_each_grant_and_a_tool_for_on
 def test_without_a_grant_it_is_said_whether_there_are_none_or_several() -> None:
     manifest = chat_manifest()
     [none] = rulings(manifest, manifest.effects["http.request"], "tool", "workspace__list", 0)
-    assert none.admission.message == "no grant of type http.out"
+    assert none.admission.message.startswith("no grant of type http.out; --allow-host HOST")
     several = replace(manifest, grants={name: Grant(name, "http.out", {}, None) for name in ("one", "two")})
     [told] = rulings(several, several.effects["http.request"], "tool", "workspace__list", 0)
     assert told.admission.message == "several grants of type http.out: a tool can't choose"

@@ -82,7 +82,7 @@ def _no_grant(manifest: Manifest, effect: EffectType) -> str:
     """Returns why an asker that names no grant has none."""
     if _grants(manifest, effect):
         return f"several grants of type {effect.cap_type}: a tool can't choose"
-    hint = "; --allow-host HOST, or http= of World.open, makes one" if effect.cap_type == "http.out" else ""
+    hint = "; --allow-host HOST or http= of World.open gives one" if effect.cap_type == "http.out" else ""
     return f"no grant of type {effect.cap_type}{hint}"
 
 
