@@ -6,10 +6,11 @@ import inspect
 import re
 from collections.abc import Iterator
 from enum import EnumType
-from types import UnionType
+from types import ModuleType, UnionType
 from typing import Any, NewType, get_args
 
 import demiurge
+import demiurge.testing
 
 HEAD = """# Python
 
@@ -18,15 +19,23 @@ Everything a program needs imports from `demiurge` itself. A name is imported wh
 
 This page is made by `docs/generate.py` from the docstrings.
 """
+TESTING = """# demiurge.testing
+
+Tests of code that uses Demiurge import these from `demiurge.testing`; see [testing](testing.md).
+"""
 _NOT_CODE = re.compile(r"<[^>]*>")
 _MODULE = re.compile(r"\b(?:demiurge|typing|collections\.abc|datetime|pathlib)(?:\.[a-z_]+)*\.(?=[A-Z_a-z])")
 _WIDTH = 100
 
 
 def page() -> str:
-    """The whole page: errors last, the rest by name."""
-    names = sorted(demiurge.__all__, key=lambda name: (_is_error(getattr(demiurge, name)), name.lower()))
-    return "\n".join([HEAD, *(_entry(name, getattr(demiurge, name)) for name in names)])
+    """The whole page: what `demiurge` and `demiurge.testing` export, errors last, the rest by name."""
+    return "\n".join([HEAD, *_entries(demiurge), TESTING, *_entries(demiurge.testing)])
+
+
+def _entries(module: ModuleType) -> Iterator[str]:
+    for name in sorted(module.__all__, key=lambda name: (_is_error(getattr(module, name)), name.lower())):
+        yield _entry(name, getattr(module, name))
 
 
 def _is_error(value: Any) -> bool:

@@ -8,6 +8,8 @@ environment variable `DEMIURGE_FAULTS`, read once at import: `journal.before_com
 A fault is an action and, after `@`, the hit at which it fires: `@3` the third hit only, `@3+` the third and all later
 ones, nothing: every hit. Actions: `kill` (SIGKILL to this process, like a power cut), `exit` (leave at once, no
 clean-up, status 86), `enospc`, `eio`, `erofs` (raise that OSError), or any exception (in code only).
+
+A point whose name begins with `mark.` is not in the table: the author of a tool marks it (`demiurge.testing`).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import Final
 
 from demiurge.errors import UsageError
 
-__all__ = ["EXIT_STATUS", "POINTS", "VARIABLE", "Fault", "armed", "parse", "point"]
+__all__ = ["EXIT_STATUS", "POINTS", "VARIABLE", "Fault", "armed", "noted", "parse", "point"]
 
 VARIABLE: Final = "DEMIURGE_FAULTS"
 EXIT_STATUS: Final = 86
@@ -128,7 +130,8 @@ POINTS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 _ERRNO: Final = {"enospc": errno.ENOSPC, "eio": errno.EIO, "erofs": errno.EROFS}
-_ENTRY: Final = re.compile(r"(?P<name>[a-z_.]+)=(?P<action>[a-z]+)(?:@(?P<at>[1-9][0-9]*)(?P<onwards>\+)?)?")
+_MARK: Final = re.compile(r"mark\.[a-z0-9_]+")
+_ENTRY: Final = re.compile(r"(?P<name>[a-z0-9_.]+)=(?P<action>[a-z]+)(?:@(?P<at>[1-9][0-9]*)(?P<onwards>\+)?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +150,17 @@ class Fault:
 class _Armed:
     """The armed faults, and the number of hits of each point."""
 
-    def __init__(self, faults: Mapping[str, Fault]) -> None:
+    def __init__(self, faults: Mapping[str, Fault], passed: list[str] | None = None) -> None:
         for name in faults:
             _known(name)
-        self.faults = dict(faults)
+        self.faults, self.passed = dict(faults), passed
         self._hits = dict.fromkeys(faults, 0)
         self._lock = threading.Lock()
 
     def hit(self, name: str) -> None:
         _known(name)
+        if self.passed is not None:
+            self.passed.append(name)
         fault = self.faults.get(name)
         if fault is None:
             return
@@ -185,9 +190,21 @@ def armed(faults: Mapping[str, str | Fault | BaseException | type[BaseException]
     global _armed
     before = _armed
     given = {name: _fault(name, value) for name, value in faults.items()}
-    _armed = _Armed({**(before.faults if before else {}), **given})
+    _armed = _Armed({**(before.faults if before else {}), **given}, before.passed if before else None)
     try:
         yield
+    finally:
+        _armed = before
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[list[str]]:
+    """Yields a list to which each point that the block passes is added, in all threads. Faults stay armed."""
+    global _armed
+    before, passed = _armed, list[str]()
+    _armed = _Armed(before.faults if before else {}, passed)
+    try:
+        yield passed
     finally:
         _armed = before
 
@@ -211,7 +228,7 @@ def _fault(name: str, value: str | Fault | BaseException | type[BaseException]) 
 
 
 def _known(name: str) -> str:
-    if name not in POINTS:
+    if name not in POINTS and _MARK.fullmatch(name) is None:
         raise UsageError(f"There is no fault point {name!r}: see demiurge.faults.POINTS.")
     return name
 

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from demiurge.testing.crash.fork_client import ForkedProcess, ForkServer
+
 __all__ = ["Nursery", "Process"]
 
 ROOT = Path(__file__).parents[2]
+
+LIVE = {"module": "tests.chaos.forking_child", "function": "live"}
 
 
 @dataclass
 class Process:
     """`out` holds what it has told so far."""
 
-    nursery: Nursery
-    pid: int
+    forked: ForkedProcess
     out: Path
-    status: int | None = None
+
+    @property
+    def pid(self) -> int:
+        return self.forked.pid
+
+    @property
+    def status(self) -> int | None:
+        return self.forked.status
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        if self.status is None:
-            os.kill(self.pid, number)  # a zombie at most: nobody has waited for it yet
+        self.forked.kill(number)
 
     def told(self, kind: str | None = None) -> list[dict[str, Any]]:
         if not self.out.exists():
@@ -37,9 +43,9 @@ class Process:
 
     def wait(self) -> int:
         """How it ended; below zero: the signal."""
-        if self.status is None:
-            self.status = self.nursery.ask({"wait": self.pid})
-        return self.status
+        status = self.forked.wait()
+        assert status is not None
+        return status
 
     @property
     def complaints(self) -> str:
@@ -49,38 +55,18 @@ class Process:
 
 
 class Nursery:
-    """A process that has imported everything and forks the others."""
+    """Starts processes that run on worlds."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._count = folder, 0
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-        }
-        command = [sys.executable, "-m", "tests.chaos.forking_child"]
-        self._bearer = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert self._bearer.stdout is not None
-        assert self._bearer.stdout.readline() == "ready\n"
-
-    def ask(self, command: dict[str, Any]) -> int:
-        assert self._bearer.stdin is not None
-        assert self._bearer.stdout is not None
-        self._bearer.stdin.write(json.dumps(command) + "\n")
-        self._bearer.stdin.flush()
-        return int(self._bearer.stdout.readline())
+        self._folder, self._count, self._server = folder, 0, ForkServer()
+        self._server.load(LIVE)
 
     def start(self, folder: Path, url: str, **arguments: Any) -> Process:
-        """A process that runs `child.run` on the world in `folder`; `faults` arms it."""
+        """A process that runs `forking_child.run` on the world in `folder`; `faults` arms it."""
         self._count += 1
         out = self._folder / f"told-{self._count}"
         given = {"folder": str(folder), "url": url, "out": str(out), "seed": 0, "turns": 4, **arguments}
-        return Process(self, self.ask({"start": given}), out)
+        return Process(self._server.start(LIVE, given, Path(f"{out}.err")), out)
 
     def close(self) -> None:
-        assert self._bearer.stdin is not None
-        assert self._bearer.stdout is not None
-        self._bearer.stdin.close()
-        self._bearer.wait(30)
-        self._bearer.stdout.close()
+        self._server.close()

@@ -1,8 +1,4 @@
-"""The processes that are killed, and the one that bears them.
-
-`forking_child.py` reads one command a line on stdin and answers with one line: `{"start": {...}}` forks a process that
-does what it is told (its arguments are those of `run`) and answers its pid; `{"wait": pid}` answers how it ended.
-Forking saves each of them the second that importing takes; all else they have for themselves.
+"""What the processes do that are killed (`demiurge.testing.crash.fork_server` forks them).
 
 A process writes what was acknowledged to it as lines of JSON to a file, each in one `write`, so nothing that it was
 told is lost with it."""
@@ -12,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
-import sys
 import traceback
 from contextlib import ExitStack
 from pathlib import Path
@@ -115,12 +109,8 @@ async def run(
     teller.tell("closed")
 
 
-def _live(arguments: dict[str, Any]) -> int:
-    """A forked process from its first line to its exit status."""
-    errors = os.open(arguments["out"] + ".err", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    null = os.open(os.devnull, os.O_RDWR)
-    for number, target in ((0, null), (1, null), (2, errors)):
-        os.dup2(target, number)
+def live(**arguments: Any) -> int:
+    """A forked process; returns its exit status."""
     with ExitStack() as stack:
         stack.enter_context(faults.armed(dict(faults.parse(arguments.pop("faults", "")))))
         try:
@@ -148,26 +138,3 @@ def _leaves(error: BaseException) -> list[BaseException]:
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
-
-
-def main() -> None:
-    print("ready", flush=True)
-    for line in sys.stdin:
-        command = json.loads(line)
-        if "wait" in command:
-            answer = os.waitstatus_to_exitcode(os.waitpid(command["wait"], 0)[1])
-        else:
-            answer = os.fork()
-            if answer == 0:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-                status = 70
-                try:
-                    status = _live(command["start"])
-                finally:
-                    os._exit(status)
-        print(answer, flush=True)
-
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    main()

@@ -63,7 +63,7 @@ def test_invariant_06_graphs_are_not_the_runtimes_business() -> None:
         roots = {module.partition(".")[0] for module in imported(tree)}
         assert not {root for root in roots if root.startswith(("langchain", "langgraph"))}, name
     generates = files_with(lambda node: isinstance(node, ast.Attribute) and node.attr == "generate")
-    assert generates == {"bootstrap/models.py", "models/json_tools.py"}
+    assert generates == {"bootstrap/models.py", "models/json_tools.py", "testing/cassette.py"}
     loop = "agents/exchange.py"
     asks = files_with(_makes("ask_model"))
     assert asks == {loop, "world/effects/llm.py"}
@@ -73,14 +73,15 @@ def test_invariant_06_graphs_are_not_the_runtimes_business() -> None:
 
 def test_invariant_09_binding_in_composition_root() -> None:
     """Tools meet the adapters behind their capabilities in `bootstrap`; a runner is made where a call is performed; and
-    only the entry points know which tools are shipped."""
-    assert packages(files_with(_makes("shipped_adapters", "WorldParts", "ModelClient"))) == {"bootstrap"}
+    only the entry points know which tools are shipped. `testing` composes everything, for tests."""
+    assert packages(files_with(_makes("shipped_adapters", "WorldParts", "ModelClient"))) == {"bootstrap", "testing"}
     adapters = {family.adapter.partition(":")[2] for family in FAMILIES}
     assert not files_with(_makes(*adapters))
     assert files_with(_makes("capabilities")) == {"world/effects/tool_call.py"}
     shipped = {name for name, tree in TREES.items() if "demiurge.tools.core" in imported(tree)}
-    assert packages(shipped) - {"tools"} <= {"bootstrap", "cli"}
-    assert files_with(_makes("ToolRunner")) == {"prompts/executor.py", "world/effects/tool_call.py"}
+    assert packages(shipped) - {"tools"} <= {"bootstrap", "cli", "testing"}
+    makers = {"prompts/executor.py", "testing/crash/child.py", "world/effects/tool_call.py"}
+    assert files_with(_makes("ToolRunner")) == makers
     defining = files_with(_defines_a_tool)
     capabilities = {f.capability.entry_point.partition(":")[2] for f in FAMILIES if f.capability is not None}
     assert not defining & files_with(_makes("SystemClock", "SystemEntropy", "ResourceRegistry", *capabilities))

@@ -113,3 +113,12 @@ async def test_by_history_the_answer_follows_from_the_conversation() -> None:
 def test_the_answers_are_a_list() -> None:
     with pytest.raises(UsageError, match="are a list"):
         ScriptedModel("hello")
+
+
+async def test_answers_are_added_to_a_script() -> None:
+    model = ScriptedModel(["one"])
+    model.say("two", "three")
+    assert [(await model.generate(request())).text for _ in range(3)] == ["one", "two", "three"]
+    for other in (ScriptedModel(lambda _: "one"), ScriptedModel(["one"], by_history=True)):
+        with pytest.raises(UsageError):
+            other.say("two")

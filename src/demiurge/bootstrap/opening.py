@@ -55,7 +55,6 @@ from demiurge.tools.execution.observers import Observers
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.spec import ToolSpec
 from demiurge.values.caller import USER, Caller
-from demiurge.values.clock import SystemClock
 from demiurge.world.effect_kinds import tables
 
 __all__ = ["Opening"]
@@ -296,7 +295,7 @@ class Opening:
             config,
             secrets=open_secrets(environment, folder, store),
             addresses=addresses(environment, self.choice.provider, options.base_url),
-            clock=SystemClock(),
+            clock=options.clock,
             folder=folder,
             perform=options.perform,
             events=self.events,

@@ -16,6 +16,7 @@ from demiurge.tools.events import AiEvent
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values.caller import USER, Caller
+from demiurge.values.clock import Clock, SystemClock
 from demiurge.world.effect import Adapter
 
 __all__ = ["WorldOptions", "chosen_caller", "require_policy"]
@@ -25,8 +26,8 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorldOptions:
-    """The arguments of one `World.open`, which documents each of them. `folder` is its `path`. Raises UsageError
-    (`bad_policy`, `read_only`)."""
+    """The arguments of one `World.open`, which documents each of them. `folder` is its `path`; `clock` is
+    the one of its units, timers and effects. Raises UsageError (`bad_policy`, `read_only`)."""
 
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -52,6 +53,7 @@ class WorldOptions:
     caller: Caller = USER
     page_url: str | None = None
     http: Sequence[str] | None = None
+    clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
         if self.policy is not None:

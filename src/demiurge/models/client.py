@@ -62,7 +62,7 @@ class ModelClient:
 
     `connect_s` limits the time to connect, `read_idle_s` the silence between two parts of an answer, the request's
     `timeout_s` the whole request. A cancelled request closes its connection at once. `clock` and `sleep` belong
-    together: waits are measured by the clock.
+    together: waits are measured by the clock. `transport`: what sends the requests, in place of the pool.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class ModelClient:
         connect_s: float = CONNECT_S,
         read_idle_s: float = READ_IDLE_S,
         retries: int = 3,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
@@ -84,7 +85,8 @@ class ModelClient:
             timeout=httpx.Timeout(read_idle_s, connect=connect_s),
             limits=_LIMITS,
             follow_redirects=False,
-            mounts=dict.fromkeys(_LOOPBACK, httpx.AsyncHTTPTransport(limits=_NO_REUSE)),
+            transport=transport,
+            mounts=None if transport else dict.fromkeys(_LOOPBACK, httpx.AsyncHTTPTransport(limits=_NO_REUSE)),
         )
 
     async def __aenter__(self) -> ModelClient:

@@ -10,6 +10,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias, get_args
 
 from demiurge.errors import UsageError
@@ -82,6 +83,13 @@ class ScriptedModel:
         self._by_history = list(given) if by_history else None
         self._answers: Iterator[Answer] = iter(() if by_history else given)
         self._calls = 0
+
+    def say(self, *answers: Answer) -> None:
+        """Adds answers at the end of the script. Raises UsageError for a model whose answers are a function, or are
+        chosen by history."""
+        if self._always is not None or self._by_history is not None:
+            raise UsageError("Only a list of answers that are given in order can be added to.")
+        self._answers = chain(self._answers, answers)
 
     async def generate(self, request: GenerateRequest, *, on_event: OnEvent | None = None) -> Completion:
         self.requests.append(request)

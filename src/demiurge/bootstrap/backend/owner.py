@@ -51,6 +51,7 @@ from demiurge.world.effect import Adapter
 from demiurge.world.effects.binding import WorldParts, shipped_adapters
 from demiurge.world.history.replay import KeptCode
 from demiurge.world.host import Host
+from demiurge.world.host.timers import sleep_of
 from demiurge.world.record import Stamp
 from demiurge.world.review.registry_unit import REGISTRY
 from demiurge.world.sealing import Sealing
@@ -158,6 +159,7 @@ class Owner:
             self._every_adapter(ledger),
             clock=self.clock,
             perform=self._performs,
+            sleep=sleep_of(self.clock),
             kept_code=self.kept_code,
             broadcast=self.broadcast,
         )
