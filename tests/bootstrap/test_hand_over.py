@@ -14,6 +14,7 @@ from tests.bootstrap.world_processes import LONGEST_S, Refused, WorldProcess, wo
 from tests.provider import Provider, serving
 
 from demiurge.bootstrap.manifest import Definitions
+from demiurge.stores import SqliteStore
 
 
 @pytest.fixture
@@ -43,6 +44,15 @@ def definitions(folder: Path, *modules: str) -> Path:
     module = next(part for part in given.definitions if part["$kind"] == "defmodule")
     parts = [*given.definitions, *({**module, "name": name} for name in modules), {"$kind": "manifest", **given.root}]
     folder.mkdir()
+    (folder / "all.json").write_bytes(json.dumps(parts, default=dict).encode())
+    return folder
+
+
+def extension(folder: Path, module: str) -> Path:
+    """A folder that extends the shipped app by a module."""
+    like = next(part for part in Definitions.shipped().definitions if part["$kind"] == "defmodule")
+    folder.mkdir()
+    parts = [{**like, "name": module}, {"$kind": "manifest", "extends": "demiurge"}]
     (folder / "all.json").write_bytes(json.dumps(parts, default=dict).encode())
     return folder
 
@@ -92,6 +102,23 @@ def test_the_owner_hands_over_to_the_process_that_has_the_code(folder: Path, oth
             owner.ask("create", chat="it has the code again")
             assert owner.ask("seen")["owned"]
             assert owner.ask("whole")
+
+
+def test_an_extension_with_code_that_the_owner_lacks_goes_to_the_process_that_has_it(
+    folder: Path, tmp_path: Path
+) -> None:
+    own = str(extension(tmp_path / "own", OTHER))
+    with world_process(folder, "bells") as owner, world_process(folder, "notes") as asker:
+        owner.ask("create", chat="main")
+        asker.ask("set_manifest", folder=own)
+        assert (asker.ask("seen")["owned"], owner.ask("seen")["joined"]) == (True, True)
+        owner.ask("create", chat="asked of the new owner")
+        assert owner.ask("whole")
+        asker.leave()
+        assert "it lacks ex/Other@1" in refusal(owner, "create", chat="nobody has the code").args[0]
+    with SqliteStore.open(folder) as store:
+        kept = json.loads(store.get_meta("definitions") or "")
+    assert [part["name"] for part in kept["definitions"]] == [OTHER]
 
 
 def test_a_former_owner_that_only_reads_sets_a_manifest_for_which_it_has_the_code(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bootstrap.test_extension import upgrade
 
 from demiurge.apps import demiurge as apps
 
@@ -19,9 +20,12 @@ POLICY = {
 GRANT = {"name": "web", "cap": "sys/http.out@1", "params": {"hosts": ["api.example.com"]}}
 
 
+KEY = {"$kind": "defsecret", "name": "llm/api@1", "binding_id": "env:MY_KEY", "allowed_caps": ["cap_llm"]}
+
+
 @pytest.fixture
 def mine(tmp_path: Path, environment: Any) -> Path:
-    return write(tmp_path / "mine", POLICY, defaults={"policy": "my/policy@1", "cap_grants": [GRANT]})
+    return write(tmp_path / "mine", POLICY, KEY, defaults={"policy": "my/policy@1", "cap_grants": [GRANT]})
 
 
 def write(folder: Path, *definitions: Any, **root: Any) -> Path:
@@ -73,12 +77,15 @@ def test_a_world_shows_its_extension_and_a_copy_asks_before_it_counts(
         'It extends the app "demiurge", and gives beside it:',
         'grant: {"cap": "sys/http.out@1", "name": "web", "params": {"hosts": ["api.example.com"]}}',
         'definition: "my/policy@1"',
+        'in place of the app\'s: "llm/api@1"',
+        "secret: {",
         "rule before those of the app: {",
-        "It gives 1 grant, 0 triggers, 0 secrets; about tools it says nothing.",
+        "It gives 1 grant, 0 triggers, 1 secret; about tools it says nothing.",
     ):
         assert line in asked.out
     document = demiurge("-w", "copy", "--json", "manifest", "adopt", "--yes").document
     assert (document["extends"], document["definitions"]) == ("demiurge", ["my/policy@1"])
+    assert document["replaced"] == ["llm/api@1"]
     assert demiurge("-w", "copy", "tools", "call", "core.get_current_time", "{}").status == 0
 
 
@@ -88,12 +95,11 @@ def test_a_world_leaves_its_extension(demiurge: Any, mine: Path) -> None:
     assert "extension" not in demiurge("--json", "manifest", "get").document
 
 
-def test_a_copy_of_the_app_becomes_an_extension(demiurge: Any, mine: Path, tmp_path: Path) -> None:
+def test_a_copy_of_the_app_becomes_an_extension(demiurge: Any, environment: Any, tmp_path: Path) -> None:
     air = Path(apps.__file__).with_name("air")
     shutil.copytree(air, tmp_path / "whole")
-    shutil.copy(mine / "mine.json", tmp_path / "whole")
-    text = (tmp_path / "whole/mine.json").read_text().replace('"extends": "demiurge", ', "")
-    (tmp_path / "whole/mine.json").write_text(text.replace('"policy": "my/policy@1", ', ""))
+    grants = {"$kind": "manifest", "defaults": {"cap_grants": [GRANT]}}
+    (tmp_path / "whole/mine.json").write_text(json.dumps(grants))
     rules = json.loads((air / "policy.json").read_text())
     rules[0]["rules"].insert(0, POLICY["rules"][0])
     (tmp_path / "whole/policy.json").write_text(json.dumps(rules))
@@ -105,3 +111,26 @@ def test_a_copy_of_the_app_becomes_an_extension(demiurge: Any, mine: Path, tmp_p
     assert "is an extension already" in demiurge("manifest", "diff", "small").err
     (tmp_path / "whole/broken.json").write_text("{")
     assert demiurge("manifest", "diff", "whole").status == 1
+
+
+def test_an_extension_that_an_upgrade_breaks_is_reported_and_mended(
+    demiurge: Any, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert demiurge("init", "--manifest", "mine").status == 0
+    upgrade(monkeypatch, without_the_grant_of_models)
+    called = demiurge("--json", "tools", "call", "core.get_current_time", "{}")
+    assert (called.status, called.document["error"]["code"]) == (1, "unfit_extension")
+    assert "llm/api@1: allowed_caps[0]: there is no grant cap_llm" in called.document["error"]["message"]
+    assert demiurge("journal", "verify").status == 0
+    doctor = demiurge("--json", "doctor")
+    [check] = [check for check in doctor.document["checks"] if check["name"] == "world"]
+    assert (doctor.status, check["status"]) == (1, "fail")
+    assert "manifest set --shipped" in check["mend"]
+    write(mine, POLICY, defaults={"policy": "my/policy@1", "cap_grants": [GRANT]})
+    assert demiurge("manifest", "set", "mine").status == 0
+    assert demiurge("tools", "call", "core.get_current_time", "{}").status == 0
+
+
+def without_the_grant_of_models(content: Any) -> Any:
+    """The later app calls its grant of models otherwise."""
+    return json.loads(json.dumps(content).replace("cap_llm", "cap_models"))

@@ -155,10 +155,12 @@ def _given_by(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
     if "extends" not in root:
         return document
+    theirs = {part.content["name"] for part in BASES["demiurge"]().definitions}
     named = [definition["name"] for definition in own["definitions"]]
     rules = [rule for each in own["definitions"] if each["$kind"] == "defpolicy" for rule in each["rules"]]
     return {**document, "extends": root["extends"], "without": root.get("without", {})} | {
-        "definitions": named,
+        "definitions": [name for name in named if name not in theirs],
+        "replaced": [name for name in named if name in theirs],
         "rules": rules,
     }
 
@@ -170,6 +172,7 @@ def _words(contents: Mapping[str, Any]) -> list[str]:
     if "extends" in contents:
         lines.insert(0, f"It extends the app {output.as_json(contents['extends'])}, and gives beside it:")
         lines += [f"definition: {output.as_json(name)}" for name in contents["definitions"]]
+        lines += [f"in place of the app's: {output.as_json(name)}" for name in contents["replaced"]]
         lines += [f"rule before those of the app: {output.as_json(rule)}" for rule in contents["rules"]]
         lines += [f"without: {output.as_json(contents['without'])}"] if contents["without"] else []
     lines += [f"tool policy rule: {output.as_json(rule)}" for rule in (contents["tool_policy"] or {}).get("rules", ())]
