@@ -129,6 +129,25 @@ def test_a_change_that_would_break_the_base_is_a_problem(
     assert wrong in said
 
 
+def test_an_event_of_the_base_cannot_be_led_elsewhere() -> None:
+    """A route of an arm would come before the route of the variant, and the chat would never get the event."""
+    schemas = [
+        {
+            "$kind": "defschema",
+            "name": "ex/Event@1",
+            "type": {"variant": {"Message": {"ref": "demiurge/UserMessage@1"}}},
+        },
+        {"$kind": "defschema", "name": "ex/State@1", "type": {"record": {}}},
+    ]
+    abi = {"state": "ex/State@1", "event": "ex/Event@1"}
+    module = {"$kind": "defmodule", "name": "ex/Spy@1", "module_kind": "reducer", "abi": abi}
+    [(file, path, wrong)] = found(
+        *schemas, module, routing={"events": [{"event": "demiurge/UserMessage@1", "module": "ex/Spy@1"}]}
+    )
+    assert (file, path) == ("manifest", "routing.events[0].event")
+    assert wrong == "demiurge/UserMessage@1 is an arm of demiurge/ChatEvent@1, which demiurge routes"
+
+
 def test_a_problem_that_appears_only_in_the_joined_manifest_names_the_file_of_the_base() -> None:
     assert ("demiurge/plans.json", "[1].steps[0].cap", "there is no grant cap_tool") in found(
         without={"cap_grants": ["cap_tool"]}

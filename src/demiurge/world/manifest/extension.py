@@ -83,6 +83,11 @@ def _problems(folder: Folder, name: str, base: Folder, policy: str | None) -> It
             yield part.place.at("name").wrong(f"{what} is a definition of {name}, which stays", fix)
         elif kind == "defpolicy":
             yield from _policy_problems(part, name, policy)
+    arms = {arm: event for route, _ in listed(base, "routing", "events") for arm, event in _arms(route, theirs)}
+    for route, place in listed(folder, "routing", "events"):
+        if isinstance(route, Mapping) and (event := arms.get(str(route.get("event")))):
+            what = f"{route['event']} is an arm of {event}, which {name} routes"
+            yield place.at("event").wrong(what, "define an event of your own")
     grants = [str(grant.get("name")) for grant, _ in listed(base, "defaults", "cap_grants")]
     for grant, place in listed(folder, "without", "cap_grants"):
         if isinstance(grant, str) and grant not in grants:
@@ -93,6 +98,13 @@ def _problems(folder: Folder, name: str, base: Folder, policy: str | None) -> It
         if isinstance(wanted, Mapping) and not any(_is_trigger(trigger, wanted) for trigger in triggers):
             what = f"{name} has no trigger of {wanted.get('plan')} by {wanted.get('event')}"
             yield place.wrong(what, "leave it out of `without`")
+
+
+def _arms(route: Mapping[str, Any], definitions: Mapping[tuple[str, str], Any]) -> Iterator[tuple[str, str]]:
+    """Yields `(arm, event)` for each arm of the event that a route of the base names."""
+    event = str(route["event"])
+    variant = definitions.get(("defschema", event), {}).get("type", {}).get("variant", {})
+    return ((str(arm["ref"]), event) for arm in variant.values() if "ref" in arm)
 
 
 def _policy_problems(part: ManifestPart, name: str, in_force: str | None) -> Iterator[Problem]:
