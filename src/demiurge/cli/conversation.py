@@ -69,13 +69,15 @@ class Conversation:
     def _display(self, *, earlier: bool) -> TurnDisplay:
         if settings().json:
             return PlainDisplay(quiet=True)
-        if self._is_talk:
-            return PlainDisplay()
-        if earlier:
-            return PlainDisplay(answers=output.stderr, activity=output.stderr)
-        if output.is_terminal(output.stdout()):
-            return PlainDisplay(activity=output.stderr)
-        return AnswerAlone(activity=output.stderr)
+        answers = output.stderr if earlier and not self._is_talk else output.stdout
+        activity = output.stdout if self._is_talk else output.stderr
+        if output.is_terminal(answers()):
+            from demiurge.cli.terminal.styled_display import styled_display  # only here: it takes time to load
+
+            return styled_display(answers(), activity())
+        if earlier or self._is_talk:
+            return PlainDisplay(answers=answers, activity=activity)
+        return AnswerAlone(activity=activity)
 
     def take_up(self) -> Reply | None:
         """Finishes the turn that an earlier process left open, if there is one, and shows it."""
