@@ -57,3 +57,12 @@ def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
         with pytest.raises(Unavailable):
             use()
     assert (tmp_path / "elsewhere").read_text() == "mine\n"
+
+
+def test_a_message_of_several_lines_is_one_entry(tmp_path: Path) -> None:
+    typed = TypedLines(tmp_path)
+    typed.add(["one\ntwo \\n\n", "three"])
+    assert typed.read() == ["one\ntwo \\n\n", "three"]
+    assert len((tmp_path / "history").read_text().splitlines()) == 2
+    assert typed.forget(lambda line: message_of_line(line) == message_of_line("one\ntwo \\n")) == 1
+    assert typed.read() == ["three"]

@@ -1,17 +1,18 @@
 """The lines that a person typed at `demiurge chat`, in the file `history` of the world's folder.
 
 Invariant: an erased line does not come back, also not from a terminal that was open when it was erased: a writer reads
-the file again, under its lock, and appends its new lines. The file is plain text, one line each; files that libedit
-wrote for older versions are read too.
+the file again, under its lock, and appends its new lines. The file is plain text, one line each; a message of several
+lines is a JSON string after a control character. Files that libedit wrote for older versions are read too.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,9 @@ __all__ = ["TypedLines", "message_of_line"]
 
 NAME: Final = "history"
 MOST: Final = 1000
+
+_SEVERAL: Final = "\x02"
+"""The first character of a line that stands for several lines."""
 
 _LIBEDIT: Final = b"_HiStOrY_V2_"
 _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
@@ -87,12 +91,20 @@ def _read(file: int) -> list[str]:
         lines = [_OCTAL.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), line) for line in lines]
     else:
         lines = [first, *lines]
-    return [line.decode("utf-8", "replace") for line in lines if line]
+    return [_decoded(line.decode("utf-8", "replace")) for line in lines if line]
+
+
+def _decoded(line: str) -> str:
+    if line.startswith(_SEVERAL):
+        with suppress(ValueError):
+            return str(json.loads(line.removeprefix(_SEVERAL)))
+    return line
 
 
 def _write(file: int, lines: Iterable[str]) -> None:
     """Writes the file in place, so that no copy of a removed line is left in the folder."""
-    data = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+    written = (_SEVERAL + json.dumps(line) if "\n" in line else line for line in lines)
+    data = "".join(f"{line}\n" for line in written).encode("utf-8", "replace")
     os.ftruncate(file, 0)
     os.pwrite(file, data, 0)
     os.fsync(file)

@@ -13,8 +13,8 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -85,6 +85,14 @@ class Portal:
             self._thread.join(GRACE_S)  # the error that ended the loop, or is about to
             raise self._lost()
         return task.result()
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Lends the main thread to a loop of its own, such as that of an input line, which takes over the signals."""
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(self._tell, warn_on_full_buffer=False)
 
     def _begin(self, running: PortalTask[T], work: Coroutine[Any, Any, T]) -> None:
         running.task = self._loop.create_task(work)

@@ -107,7 +107,7 @@ class Screen:
         )
 
     def _styled(self, line: Iterable[Segment]) -> str:
-        shown = []
+        shown: list[str] = []
         for text, style, control in line:
             if control is not None:
                 continue
