@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.cli.test_terminal import Terminal, terminal
+from tests.cli.test_terminal import PROMPT, Terminal, terminal
 from tests.provider import Provider
 
 __all__ = ["terminal"]
@@ -100,7 +100,7 @@ def test_a_call_without_a_chat_says_how_to_answer(run: Any) -> None:
 def test_a_person_at_the_terminal_answers_in_place(terminal: Callable[..., Terminal], provider: Any) -> None:
     say(provider)
     screen = terminal("chat", "--yes")
-    screen.expect("> ")
+    screen.expect(PROMPT)
     screen.type("Book a trip.\n")
     screen.expect("The model asks:")
     screen.expect("Your answer")
@@ -110,7 +110,7 @@ def test_a_person_at_the_terminal_answers_in_place(terminal: Callable[..., Termi
     screen.expect("Booked.")
     assert '{"answer":"Oslo","choice":1}' in told(provider)
     say(provider, allow_other=False)
-    screen.expect("> ")
+    screen.expect(PROMPT)
     screen.type("Once more.\n")
     screen.expect("(a number; /decline")
     screen.type("Lima\n")
@@ -118,6 +118,6 @@ def test_a_person_at_the_terminal_answers_in_place(terminal: Callable[..., Termi
     screen.type("/decline I stay here.\n")
     screen.expect("Booked.")
     assert "I stay here." in told(provider)
-    screen.expect("> ")
+    screen.expect(PROMPT)
     screen.type("\x04")
     assert screen.end() == 0

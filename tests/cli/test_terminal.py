@@ -11,25 +11,34 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyte
 import pytest
 from tests.registry.proposals import proposal_of
 
 from demiurge.values.clock import SystemClock
 
 PATIENCE_NS = 30 * 10**9
+ROWS, COLUMNS = 24, 80
+KEYS = "y once, a allow in this chat, e edit, n refuse, ? why:"
+PROMPT = "chat main · "
+"""The beginning of the line below the input line, which is drawn with each prompt."""
 ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x01\x02]")
 
 
 class Terminal:
     """A command on a pseudo-terminal. `expect` waits for text, `type` is the person."""
 
-    def __init__(self, arguments: tuple[str, ...], environment: dict[str, str], folder: Path) -> None:
+    def __init__(
+        self, arguments: tuple[str, ...], environment: dict[str, str], folder: Path, columns: int = COLUMNS
+    ) -> None:
         self._master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (ROWS, columns))
         command = [sys.executable, "-m", "demiurge.cli", *arguments]
         self.process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=folder, start_new_session=True
@@ -37,6 +46,9 @@ class Terminal:
         os.close(slave)
         self._raw = b""
         self._read_to = 0
+        self.screen = pyte.HistoryScreen(columns, ROWS, history=5000)
+        self.screen.write_process_input = lambda answer: self.type(answer)
+        self._stream = pyte.ByteStream(self.screen)
 
     @property
     def text(self) -> str:
@@ -50,12 +62,23 @@ class Terminal:
             assert clock.monotonic_ns() < deadline, f"{words!r} was not shown, but: {self.text!r}"
             if select.select([self._master], [], [], 0.2)[0]:
                 try:
-                    self._raw += os.read(self._master, 65536)
+                    self._take(os.read(self._master, 65536))
                 except OSError:
                     assert words in self.text[self._read_to :], f"{words!r} was not shown, but: {self.text!r}"
         shown = self.text[self._read_to :]
         self._read_to += shown.index(words) + len(words)
         return shown
+
+    def _take(self, data: bytes) -> None:
+        """Shows what the command wrote. The emulator answers where its cursor is, if the command asks."""
+        self._raw += data
+        self._stream.feed(data)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that a person sees, with those that have scrolled away."""
+        past = ["".join(line[x].data for x in range(self.screen.columns)) for line in self.screen.history.top]
+        return [line.rstrip() for line in (*past, *self.screen.display)]
 
     def type(self, line: str) -> None:
         os.write(self._master, line.encode())
@@ -65,7 +88,7 @@ class Terminal:
 
     def interrupt_prompt(self) -> None:
         """Ctrl-C at the prompt. CPython overlooks one that comes between showing a prompt and waiting for a key."""
-        self.expect("> ")
+        self.expect(PROMPT)
         time.sleep(0.3)
         self.interrupt()
 
@@ -77,7 +100,7 @@ class Terminal:
             assert clock.monotonic_ns() < deadline, f"it did not end: {self.text!r}"
             if select.select([self._master], [], [], 0.05)[0]:
                 try:
-                    self._raw += os.read(self._master, 65536)
+                    self._take(os.read(self._master, 65536))
                 except OSError:
                     break
         return self.process.wait(30)
@@ -109,16 +132,16 @@ def test_a_conversation(terminal: Callable[..., Terminal], provider: Any, demiur
         provider.answer(provider.text("You are welcome.")),
     )
     screen = terminal("chat")
-    screen.expect("> ")
+    screen.expect(PROMPT)
     screen.type("What time is it?\n")
     screen.expect("→ core__get_current_time")
     screen.expect("← {")
     screen.expect("It is late.")
     screen.expect("tokens in")
-    screen.expect("> ")
+    screen.expect(PROMPT)
     screen.type("Thanks\n")
     screen.expect("You are welcome.")
-    screen.expect("> ")
+    screen.expect(PROMPT)
     screen.type("\x04")
     assert screen.end() == 0
     assert [m["role"] for m in demiurge("chat", "export").document["messages"]][-2:] == ["user", "assistant"]
@@ -133,22 +156,26 @@ def test_no_color_is_respected(terminal: Callable[..., Terminal], provider: Any)
     assert re.search(rb"\x1b\[[0-9;]*m", screen._raw) is None
 
 
-@pytest.mark.parametrize(("answer", "result"), [("y\n", "← {"), ("what?\nn not now\n", "✗ approval_rejected")])
+@pytest.mark.parametrize(("answers", "result"), [(["y"], "← {"), (["", "yep", "n not now"], "✗ approval_rejected")])
 def test_the_person_decides(
-    answer: str, result: str, terminal: Callable[..., Terminal], provider: Any, demiurge: Any
+    answers: list[str], result: str, terminal: Callable[..., Terminal], provider: Any, demiurge: Any
 ) -> None:
     provider.say(
         provider.answer(provider.call("workspace__write", {"path": "a.txt", "text": "hi"})),
         provider.answer(provider.text("Done with that.")),
     )
     screen = terminal("chat", "-m", "write it")
-    screen.expect('? workspace__write {"path":"a.txt","text":"hi"}')
-    screen.expect("Allow it?")
-    screen.type(answer)
+    screen.expect("? workspace__write changes the state of this world (state_change)")
+    screen.expect("the default policy")
+    screen.expect('path  "a.txt"')
+    screen.expect('text  "hi"')
+    for answer in answers:
+        screen.expect(KEYS)
+        screen.type(f"{answer}\n")
     screen.expect(result)
     screen.expect("Done with that.")
     assert screen.end() == 0
-    if "not now" in answer:
+    if len(answers) > 1:
         records = demiurge("journal", "export", "--json").document["records"]
         [decision] = [record["body"] for record in records if record["kind"] == "approval"]
         assert decision["reason"] == "not now"
@@ -162,20 +189,20 @@ def test_an_open_question_is_asked_first_next_time(
         provider.answer(provider.text("Done with that.")),
     )
     first = terminal("chat")
-    first.expect("> ")
+    first.expect(PROMPT)
     first.type("write it\n")
-    first.expect("Allow it?")
+    first.expect(KEYS)
     first.type("\x04")
     first.expect("demiurge approvals approve")
-    first.expect("> ")
+    first.expect(PROMPT)
     first.type("\x04")
     assert first.end() == 0
     second = terminal("chat")
     second.expect("Going on with the last turn: write it")
-    second.expect("Allow it?")
+    second.expect(KEYS)
     second.type("y\n")
     second.expect("Done with that.")
-    second.expect("> ")
+    second.expect(PROMPT)
     second.type("\x04")
     assert second.end() == 0
     assert demiurge("journal", "verify").status == 0
@@ -188,13 +215,13 @@ def test_ctrl_c_stops_the_turn_and_the_chat_goes_on(
         provider.answer(provider.text("Too late."), held=True), provider.answer(provider.text("Quick this time."))
     )
     screen = terminal("chat")
-    screen.expect("> ")
+    screen.expect(PROMPT)
     screen.type("Something slow\n")
     assert provider.asked.wait(20)
     screen.interrupt()
     screen.expect("Stopping the turn")
     screen.expect("The turn was stopped")
-    screen.expect("> ")
+    screen.expect(PROMPT)
     screen.type("Again\n")
     screen.expect("Quick this time.")
     screen.interrupt_prompt()
@@ -228,9 +255,9 @@ def test_nothing_in_a_call_can_hide_from_the_person_who_decides(
     call = {"type": "function_call", "call_id": "c1", "name": "workspace__write", "arguments": hidden}
     provider.say(provider.answer(call))
     screen = terminal("chat", "-m", "write it")
-    shown = screen.expect("Allow it?")
-    expected = r"""? workspace__write {"path":"a.txt","text":"\u009b2J\u202eevil\u200b\u007f"}"""
-    assert shown.splitlines()[-2].endswith(expected)
+    shown = screen.expect(KEYS)
+    assert "│   ⟨U+009B⟩2J⟨U+202E⟩evil⟨U+200B⟩⟨U+007F⟩" in shown
+    assert not set("\u009b\u202e\u200b") & set(screen.text)
     screen.type("\x04")
     screen.end()
 
@@ -251,10 +278,10 @@ def test_a_link_in_place_of_the_history_is_not_written_through(
 def test_the_history_is_private(terminal: Callable[..., Terminal], provider: Any, world: Path) -> None:
     provider.say(provider.answer(provider.text("Hello.")))
     screen = terminal("chat")
-    screen.expect("> ")
+    screen.expect(PROMPT)
     screen.type("hi\n")
     screen.expect("Hello.")
-    screen.expect("> ")
+    screen.expect(PROMPT)
     screen.type("\x04")
     assert screen.end() == 0
     assert "hi" in (world / "history").read_text()

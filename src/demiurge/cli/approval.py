@@ -1,4 +1,4 @@
-"""A call that waits for approval: its display, and the question on a terminal."""
+"""A call that waits for approval: its display in one line, and a person's decision about it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,29 @@ from typing import Any, NamedTuple
 from demiurge.cli import output
 from demiurge.cli.call_arguments import arguments
 
-__all__ = ["SHORT", "Decision", "ask", "describe"]
+__all__ = ["SHORT", "Decision", "RuleTerms", "describe"]
 
 SHORT = 12
 """The number of characters of an id to show for use on a command line."""
 
 
+class RuleTerms(NamedTuple):
+    """The terms of a standing rule: `pattern` names every argument (see `World.standing_rules.allow`), `calls` is their
+    number, `lasts_s` is in seconds."""
+
+    pattern: Mapping[str, Any]
+    calls: int
+    lasts_s: float
+
+
 class Decision(NamedTuple):
-    """A person's decision. `reason` is journaled with it."""
+    """A person's decision. `reason` is journaled with it. `arguments_json`: the call runs with these arguments.
+    `rule`: further calls are allowed too, on these terms."""
 
     approve: bool
-    reason: str
+    reason: str = ""
+    arguments_json: str | None = None
+    rule: RuleTerms | None = None
 
 
 def describe(pending: Mapping[str, Any]) -> str:
@@ -33,13 +45,3 @@ def _with_connection(pending: Mapping[str, Any]) -> str:
     """Returns whose account elsewhere the call would use."""
     used = pending.get("connection")
     return f" with the connection {used['id']} ({output.plain(used['provider'])})" if used is not None else ""
-
-
-def ask(pending: Mapping[str, Any]) -> Decision:
-    """Asks on the terminal until there is a clear answer. Raises EOFError (Ctrl-D), KeyboardInterrupt."""
-    mark = output.paint("?", fg="yellow", bold=True)
-    output.write(f"{mark} {describe(pending)}")
-    while True:
-        verdict, _, reason = input("  Allow it? y or n, and why if you like: ").strip().partition(" ")
-        if verdict.lower() in ("y", "yes", "n", "no"):
-            return Decision(verdict.lower().startswith("y"), reason.strip())

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from demiurge.apps.demiurge import MAX_TOKENS
 from demiurge.bootstrap import World
 from demiurge.bootstrap.chat_address import address_of_chat, with_address
-from demiurge.bootstrap.erased_message import is_erased_line
 from demiurge.bootstrap.models import LOCALS, choose
 from demiurge.bootstrap.trust.world_profile import WorldProfile, remember
-from demiurge.bootstrap.typed_lines import TypedLines
 from demiurge.cli import output
 from demiurge.cli.argument import new_chat_id, utf8_text
 from demiurge.cli.chat_verbs import DEFAULT_CHAT, verbs
 from demiurge.cli.command import Command, Group
 from demiurge.cli.conversation import Conversation, TurnTerms, refuse_while_waiting, require_done, turn_document
 from demiurge.cli.piped_text import piped_text, with_piped
+from demiurge.cli.portal import Portal
 from demiurge.cli.progress import ensure_local_model
 from demiurge.cli.settings import Settings, settings
 from demiurge.cli.world import RunOptions, keep_first, opened, recalled, running_options
-from demiurge.errors import DemiurgeError, Unavailable
+from demiurge.errors import Unavailable
+
+if TYPE_CHECKING:
+    from demiurge.cli.terminal.decision import PersonAtTerminal
 
 __all__ = ["command"]
 
@@ -140,19 +140,7 @@ def command(
     With --message the answer alone is printed on stdout, and text that is piped in stands before the message:
     `cat notes.txt | demiurge chat -m "Summarise this."`
     """
-    for option, given in {
-        "--json": settings().json and stream is None,
-        "--stream": stream,
-        "--stdin": waits_for_stdin,
-    }.items():
-        if given and message is None:
-            raise click.UsageError(f"{option} is for one turn, so it needs --message.")
-    if attach and message is None:
-        raise click.UsageError("--attach goes with a message, so it needs --message.")
-    if message is not None and not message.strip():
-        raise click.UsageError("--message is empty.")
-    if only_tools is not None and all_tools:
-        raise click.UsageError("--only-tools and --all-tools exclude each other.")
+    _require_sense(message, attach, only_tools, stream=stream, all_tools=all_tools, waits_for_stdin=waits_for_stdin)
     if message is not None:
         message = with_piped(message, piped_text(waits=waits_for_stdin))
     narrowed = _Narrowed(only_tools.split(",") if only_tools is not None else None, all_tools)
@@ -172,15 +160,49 @@ def command(
             with suppress(Unavailable):  # the commands shown contain the address too
                 _keep_address(chat_id, chosen.provider, options.base_url)
         terms = TurnTerms(max_tokens=max_tokens, skip_tool_catalog=no_tool_catalog)
-        conversation = Conversation(world.chat(chat_id), portal, options, terms, yes=yes, is_talk=message is None)
+        person = _person(world, portal, options)
+        conversation = Conversation(world.chat(chat_id), portal, options, terms, yes=yes, person=person)
         output.notice(f"chat {chat_id} - {chosen.model} ({chosen.provider})")
         if message is not None:
             _one_turn(conversation, chat_id, message, attach, narrowed)
             return
-        conversation.take_up()
-        narrowed.tell(conversation)
-        with nullcontext() if is_served else _history(settings().folder(), world):
-            conversation.converse(_prompt())
+        if person is None:
+            conversation.take_up()
+            narrowed.tell(conversation)
+            conversation.converse(sys.stdin)
+            return
+        from demiurge.cli.terminal.talk import Talk  # only here: it takes time to load
+
+        talk = Talk(world, portal, options, terms, person, chat_id, yes)
+        with suppress(KeyboardInterrupt):
+            talk.take_up()
+            narrowed.tell(talk.conversation)
+            talk.run()
+
+
+def _require_sense(
+    message: str | None,
+    attach: Sequence[Path],
+    only_tools: str | None,
+    *,
+    stream: str | None,
+    all_tools: bool,
+    waits_for_stdin: bool,
+) -> None:
+    """Raises click.UsageError for options that exclude each other."""
+    for option, given in {
+        "--json": settings().json and stream is None,
+        "--stream": stream,
+        "--stdin": waits_for_stdin,
+    }.items():
+        if given and message is None:
+            raise click.UsageError(f"{option} is for one turn, so it needs --message.")
+    if attach and message is None:
+        raise click.UsageError("--attach goes with a message, so it needs --message.")
+    if message is not None and not message.strip():
+        raise click.UsageError("--message is empty.")
+    if only_tools is not None and all_tools:
+        raise click.UsageError("--only-tools and --all-tools exclude each other.")
 
 
 def _as_before(chat_id: str, requested: RunOptions) -> RunOptions:
@@ -236,39 +258,22 @@ def _tell_of_owner(world: World, options: RunOptions) -> None:
         )
 
 
-def _prompt() -> str:
-    """Returns the prompt with its colour codes marked, because readline counts the columns of a prompt."""
-    plain = "> "
-    start, _, end = output.paint(plain, bold=True).partition(plain)
-    return f"\x01{start}\x02{plain}\x01{end}\x02" if start and _has_readline() else plain
+def _person(world: World, portal: Portal, options: RunOptions) -> PersonAtTerminal | None:
+    """Returns the person who decides; None if nobody sits at a terminal, or stdout is for JSON."""
+    if settings().json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return None
+    from demiurge.cli.terminal.decision import PersonAtTerminal  # only here: it takes time to load
+
+    return PersonAtTerminal(world, portal, _policy_name(world, options))
 
 
-def _has_readline() -> bool:
-    return find_spec("readline") is not None
-
-
-@contextmanager
-def _history(folder: Path, world: World) -> Iterator[None]:
-    """Enables line editing with the lines typed in this world before, if Python has readline. New lines are saved at
-    the end, except lines that were erased meanwhile.
-
-    Raises Unavailable if the history's path is not a file of the user's own.
-    """
-    if not sys.stdin.isatty() or not _has_readline():
-        yield
-        return
-    typed = TypedLines(folder)
-    typed.add([])
-    readline = import_module("readline")  # not on every system, and importing it changes `input`
-    readline.clear_history()
-    for line in typed.read():
-        readline.add_history(line)
-    before = readline.get_current_history_length()
-    try:
-        yield
-    finally:
-        after = readline.get_current_history_length()
-        new = [line for at in range(before, after) if (line := readline.get_history_item(at + 1))]
-        with suppress(DemiurgeError):
-            is_erased = is_erased_line(world.backend)
-            typed.add(line for line in new if not is_erased(line))
+def _policy_name(world: World, options: RunOptions) -> str:
+    """Returns whose tool policy is in force, in words."""
+    if settings().url() is not None:
+        return "the server's policy"
+    file = options.policy or recalled(options).policy
+    if file is not None:
+        return f"the policy file {file}"
+    return (
+        "the policy of this world's manifest" if world.manifest()["root"].get("tool_policy") else "the default policy"
+    )

@@ -1,4 +1,4 @@
-"""A conversation at the terminal: turns, Ctrl-C, and questions to the person in between.
+"""A conversation on the command line: turns, Ctrl-C, and questions to the person in between.
 
 The main thread waits here, for the person or for a turn, so that Ctrl-C always interrupts it (see `portal`). The first
 Ctrl-C of a turn stops the turn, the second one leaves; the journal records either.
@@ -6,27 +6,27 @@ Ctrl-C of a turn stops the turn, the second one leaves; the journal records eith
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from demiurge.bootstrap import Chat, Reply
+from demiurge.bootstrap.standing_rules import StandingRules
 from demiurge.cli import output
-from demiurge.cli.approval import Decision, ask
+from demiurge.cli.approval import SHORT, Decision
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.frame_lines import FrameLines
 from demiurge.cli.portal import Portal
-from demiurge.cli.question import ask_question, is_question
+from demiurge.cli.question import is_question
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import TurnView, reply_document
 from demiurge.cli.turn_display import AnswerAlone, PlainDisplay, TurnDisplay
 from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import RunOptions
-from demiurge.errors import Conflict, DemiurgeError, UsageError
+from demiurge.errors import Conflict, InvalidValue, UsageError
 
-__all__ = ["Conversation", "TurnTerms", "failure_of", "refuse_while_waiting", "require_done", "turn_document"]
+__all__ = ["Conversation", "Person", "TurnTerms", "failure_of", "refuse_while_waiting", "require_done", "turn_document"]
 
 GRANTED = Decision(True, "granted by --yes")
 
@@ -48,23 +48,43 @@ class TurnTerms(NamedTuple):
     skip_tool_catalog: bool = False
 
 
+class Person(Protocol):
+    """Somebody at the terminal who decides."""
+
+    def decide(self, pending: Mapping[str, Any]) -> Decision:
+        """Returns the decision on a waiting call. Raises EOFError (later), KeyboardInterrupt (stop the turn)."""
+
+    def answer(self, asks: Mapping[str, Any]) -> Decision | str:
+        """Returns the answer to a question; a Decision rejects it. Raises as `decide`."""
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Returns a context in which the person waits for a turn."""
+
+
 class Conversation:
-    """A chat at the terminal. `yes` approves every call that needs approval; `running` holds the options to repeat in
-    commands shown. `is_talk`: a person talks here, turn after turn; else stdout is for answers alone."""
+    """A chat on the command line. `yes` approves every call that needs approval; `running` holds the options to repeat
+    in commands shown; `person` decides, if one sits at the terminal. `is_talk`: the person talks here, turn after turn;
+    else stdout is for answers alone."""
 
     def __init__(
-        self, chat: Chat, portal: Portal, running: RunOptions, terms: TurnTerms, *, yes: bool, is_talk: bool
+        self,
+        chat: Chat,
+        portal: Portal,
+        running: RunOptions,
+        terms: TurnTerms,
+        *,
+        yes: bool,
+        person: Person | None = None,
+        is_talk: bool = False,
     ) -> None:
-        self._chat, self._portal, self._running, self._yes = chat, portal, running, yes
-        self._terms = terms
-        self._terminal = output.is_terminal(sys.stdin) and output.is_terminal(sys.stdout) and not settings().json
-        self._is_talk = is_talk and self._terminal
+        self.chat, self._portal, self._running, self._yes = chat, portal, running, yes
+        self._terms, self._person, self._is_talk = terms, person, is_talk
 
     def _view(self, *, earlier: bool = False) -> TurnView | FrameLines:
         """Returns the view of the next turn; of an `earlier` one nothing is printed as the answer."""
         if settings().json_lines:
             return FrameLines()
-        return TurnView(self._chat, display=self._display(earlier=earlier))
+        return TurnView(self.chat, display=self._display(earlier=earlier))
 
     def _display(self, *, earlier: bool) -> TurnDisplay:
         if settings().json:
@@ -81,10 +101,10 @@ class Conversation:
 
     def take_up(self) -> Reply | None:
         """Finishes the turn that an earlier process left open, if there is one, and shows it."""
-        chat_state = self._portal.run(self._chat.standing())
+        chat_state = self._portal.run(self.chat.standing())
         if chat_state is None or not chat_state.is_open:
             return None
-        message_text = self._portal.run(self._chat.messages(chat_state.last_request_id))[0]["text"]
+        message_text = self._portal.run(self.chat.messages(chat_state.last_request_id))[0]["text"]
         output.notice(f"Going on with the last turn: {message_text}")
         return self._finish(self._view(earlier=True), None)
 
@@ -92,50 +112,19 @@ class Conversation:
         """Sends a message; the reply has status `awaiting_approval` only if there is no terminal to ask on."""
         return self._finish(self._view(), text, attachments)
 
+    def go_on(self) -> Reply:
+        """Goes on with the open turn, after a decision."""
+        return self._finish(self._view(), None)
+
     def use_tools(self, tools: Sequence[str] | None) -> None:
         """Sets the toolset of the chat (see `Chat.use_tools`)."""
-        self._portal.run(self._chat.use_tools(tools))
+        self._portal.run(self.chat.use_tools(tools))
 
-    def lines(self, prompt: str) -> Iterator[str]:
-        """Yields the person's lines until Ctrl-D, two Ctrl-C in a row, or the end of the input."""
-        stopped = False
-        while True:
-            try:
-                line = input(prompt) if self._terminal else sys.stdin.readline()
-            except EOFError:
-                output.write("")
-                return
-            except KeyboardInterrupt:
-                output.write("")
-                if stopped:
-                    return
-                stopped = True
-                output.notice("Ctrl-C again, or Ctrl-D, leaves.")
-                continue
-            if not line and not self._terminal:
-                return
-            stopped = False
+    def converse(self, lines: Iterable[str]) -> None:
+        """Runs one turn for each line that is not empty. Raises OutcomeError for the first turn that fails or waits."""
+        for line in lines:
             if line.strip():
-                yield line.strip()
-
-    def converse(self, prompt: str) -> None:
-        """Runs one turn after another. On a terminal a failed turn is shown and the next may follow, and Ctrl-C can
-        leave."""
-        with suppress(KeyboardInterrupt) if self._terminal else nullcontext():
-            self._converse(prompt)
-
-    def _converse(self, prompt: str) -> None:
-        for line in self.lines(prompt):
-            try:
-                reply = self.turn(line)
-                if not (self._terminal and reply.status == "awaiting_approval"):  # a person postponed the decision
-                    require_done(self._chat.id, reply)
-            except DemiurgeError as error:
-                if not self._terminal:
-                    raise
-                output.complain(str(error))
-            if self._terminal:
-                output.write("")
+                require_done(self.chat.id, self.turn(line.strip()))
 
     def _finish(self, view: TurnView | FrameLines, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
         reply = self._wait(self._go_on(view, text, attachments))
@@ -157,16 +146,16 @@ class Conversation:
             unsent_text = text
             terms = self._terms._asdict()
             return await view.follow(
-                lambda on_frame: self._chat.send(unsent_text, attachments=attachments, on_frame=on_frame, **terms)
+                lambda on_frame: self.chat.send(unsent_text, attachments=attachments, on_frame=on_frame, **terms)
             )
-        await view.follow(self._chat.resume)
-        return await self._chat.reply()
+        await view.follow(self.chat.resume)
+        return await self.chat.reply()
 
     def _waiting(self) -> list[dict[str, Any]]:
-        return self._portal.run(self._chat.backend.read.approvals(str(self._chat.unit)))
+        return self._portal.run(self.chat.backend.read.approvals(str(self.chat.unit)))
 
     def _decide_all(self) -> bool:
-        """Asks about the calls that wait now and can be shown; returns False if there is no terminal, or the person
+        """Asks about the calls that wait now and can be shown; returns False if nobody is here to ask, or the person
         postpones the decision."""
         waiting = [pending for pending in self._waiting() if self._may_ask(pending)]
         if not waiting:
@@ -182,48 +171,56 @@ class Conversation:
                 output.write("")
                 self._stop()
                 return True
-            decided = self._decide(pending, decision) or decided
+            decided = self.decide(pending, decision) or decided
         return decided
 
     def _may_ask(self, pending: Mapping[str, Any]) -> bool:
         """Returns whether the call can be decided here. `--yes` answers no question of the model."""
         if is_question(pending):
-            return self._terminal and pending["asks"] is not None
-        return pending["damaged"] is None and (self._yes or self._terminal)
+            return self._person is not None and pending["asks"] is not None
+        return pending["damaged"] is None and (self._yes or self._person is not None)
 
     def _asked(self, pending: Mapping[str, Any]) -> Decision | str:
-        if is_question(pending):
-            return ask_question(pending["asks"])
-        return GRANTED if self._yes else ask(pending)
+        if self._person is None or (self._yes and not is_question(pending)):
+            return GRANTED
+        return self._person.answer(pending["asks"]) if is_question(pending) else self._person.decide(pending)
 
-    def _decide(self, pending: Mapping[str, Any], decision: Decision | str) -> bool:
-        """Submits a decision or an answer; returns False, with a notice, if the policy requires another person's."""
-        run = self._chat.backend.run
+    def decide(self, pending: Mapping[str, Any], decision: Decision | str) -> bool:
+        """Submits a decision or an answer; returns False, with a notice, if the policy requires another person's, or if
+        the decision does not fit the call."""
+        run, name = self.chat.backend.run, pending["tool"]
         try:
             if isinstance(decision, str):
                 self._portal.run(run.answer(pending["id"], decision))
-                return True
-            self._portal.run(run.decide(pending["id"], decision.approve, decision.reason))
-        except UsageError as error:
-            if error.code != "not_an_approver":
+            elif decision.rule is not None:
+                pattern, calls, lasts_s = decision.rule
+                rules = StandingRules(self.chat.backend)
+                made = self._portal.run(rules.allow(pending["id"], pattern, count=calls, lasts_s=lasts_s))
+                how = f"`demiurge approvals forget {made['id'][:SHORT]}` ends the rule"
+                output.notice(f"{name} is allowed in {pending['unit']}, {calls} times in all; {how}.")
+            else:
+                self._portal.run(run.decide(pending["id"], *decision[:3]))
+        except (UsageError, InvalidValue) as error:
+            if isinstance(error, UsageError) and error.code != "not_an_approver":
                 raise
             output.notice(error.message)
             return False
         if decision is GRANTED:
-            output.notice(f"{pending['tool']} is allowed by --yes.")
+            output.notice(f"{name} is allowed by --yes.")
         return True
 
     def _wait(self, work: Coroutine[Any, Any, Reply]) -> Reply:
         running = self._portal.start(work)
-        try:
-            return self._portal.wait(running)
-        except KeyboardInterrupt:
-            self._stop()
-            return self._portal.wait(running)
+        with self._person.waiting() if self._person is not None else nullcontext():
+            try:
+                return self._portal.wait(running)
+            except KeyboardInterrupt:
+                self._stop()
+                return self._portal.wait(running)
 
     def _stop(self) -> None:
         output.notice("Stopping the turn; Ctrl-C again leaves.")
-        self._portal.run(self._chat.cancel())
+        self._portal.run(self.chat.cancel())
 
 
 def turn_document(chat_id: str, reply: Reply) -> dict[str, Any]:

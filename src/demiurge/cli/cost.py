@@ -18,9 +18,9 @@ from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.values.clock import SystemClock
 
-__all__ = ["command"]
+__all__ = ["COST_TABLES", "command", "cost_lines"]
 
-_TABLES: Final = ("chat", "day", "model", "tool")
+COST_TABLES: Final = ("chat", "day", "model", "tool")
 
 _SUMS: Final = ("answers", "unpriced", "prompt_tokens", "completion_tokens", "cost_usd", "known_usd")
 _CALLS: Final = ("shared", "calls", "unpriced_calls", "reported_tokens", "reported_usd")
@@ -53,7 +53,7 @@ _FORMULA: Final = (
 @click.option(
     "--days", type=click.IntRange(min=1), default=DAYS, show_default=True, help="The last N days, today included (UTC)."
 )
-@click.option("--by", type=click.Choice(_TABLES), help="Only this table.")
+@click.option("--by", type=click.Choice(COST_TABLES), help="Only this table.")
 @click.option("--csv", "as_csv", is_flag=True, help="One table as CSV: that of --by, else the one by day.")
 def command(chat_id: str | None, days: int, by: str | None, as_csv: bool) -> None:
     """Print what the answers of models cost in dollars, by chat, day, model and tool.
@@ -71,6 +71,12 @@ def command(chat_id: str | None, days: int, by: str | None, as_csv: bool) -> Non
     if as_csv:
         output.write(output.plain(_csv(document, by or "day")).replace("\n", "\r\n"), end="")
         return
+    output.result(document, *cost_lines(document, by))
+
+
+def cost_lines(document: Mapping[str, Any], by: str | None = None) -> list[str]:
+    """Returns the cost as lines: the sum, the budgets that near their end, and the tables; only the table `by` if it is
+    named."""
     total, tools = document["total"], document["tools"]
     lines = [f"{document['since']} to {document['until']} (UTC): {_cost(total)} for {total['answers']} answers."]
     if total["unpriced"]:
@@ -80,13 +86,13 @@ def command(chat_id: str | None, days: int, by: str | None, as_csv: bool) -> Non
     lines += [
         f"{use['chat'] if use['chat'] is not None else use['unit']}: {use['says']}" for use in document["budgets"]
     ]
-    for key in _TABLES if by is None else (by,):
+    for key in COST_TABLES if by is None else (by,):
         rows = [_row(key, part) for part in document[f"by_{key}"]]
         if rows:
             calls = ("CALLS",) if key == "tool" else ()
             lines += ["", *output.table(rows, (key.upper(), *calls, "ANSWERS", "TOKENS", "COST"))]
             lines += _notes(document["by_tool"]) if key == "tool" else ()
-    output.result(document, *lines)
+    return lines
 
 
 def _row(key: str, part: Mapping[str, Any]) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from demiurge.world.history.backtest import Backtest, backtest
 from demiurge.world.manifest import Manifest
 from demiurge.world.unit import Unit
 
-__all__ = ["command"]
+__all__ = ["command", "tool_lines"]
 
 
 @click.group(cls=Group, name="policy")
@@ -148,7 +148,7 @@ def explain(
         raise NotFound(f"There is no tool and no effect {what}; {lists}.", code="unknown_effect")
     document = explain_tool(node, checked_id(what), Caller(actor, tenant, roles or USER.roles))
     document["standing_rules"] = [rule for rule in rules if rule["tool"] == document["tool"]]
-    output.result(document, *_tool_lines(document))
+    output.result(document, *tool_lines(document))
 
 
 def _effect_lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -171,7 +171,8 @@ def _effect_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"Where it is allowed the tool policy decides on the tool; {how}"
 
 
-def _tool_lines(document: Mapping[str, Any]) -> Iterator[str]:
+def tool_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the sentences of `explain_tool` with the standing rules of the tool."""
     tool, approvers = document["tool"], document["approvers"]
     note = "" if document["known"] else ", and there is no such tool here"
     yield f"{tool} ({document['effect']}): {document['decision']}; {document['why']}{note}."

@@ -1,4 +1,4 @@
-"""A question of the model (`core__ask_user`): its display, and the prompt for an answer on a terminal."""
+"""A question of the model (`core__ask_user`): its display, and its choices."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from demiurge.cli import output
-from demiurge.cli.approval import Decision
 from demiurge.errors import UsageError
 from demiurge.tools.ids import ASK_USER
 
-__all__ = ["ask_question", "choice_text", "is_question", "question_lines", "question_summary"]
-
-DECLINE = "/decline"
+__all__ = ["choice_text", "is_question", "question_lines", "question_summary"]
 
 
 def is_question(pending: Mapping[str, Any]) -> bool:
@@ -44,21 +41,3 @@ def choice_text(asks: Mapping[str, Any], number: int) -> str:
         there = f"choices 1 to {len(choices)}" if choices else "no choices"
         raise UsageError(f"There is no choice {number}: this question has {there}.", code="no_choice")
     return str(choices[number - 1])
-
-
-def ask_question(asks: Mapping[str, Any]) -> Decision | str:
-    """Asks on the terminal until there is an answer; a Decision rejects the question. Raises EOFError (Ctrl-D),
-    KeyboardInterrupt."""
-    choices, takes_words = asks["choices"] or (), asks["allow_other"] or not asks["choices"]
-    output.write(f"{output.paint('?', fg='yellow', bold=True)} The model asks:")
-    output.write("\n".join(question_lines(asks)))
-    hint = ("a number, or your own words" if takes_words else "a number") if choices else "your own words"
-    while True:
-        text = input(f"  Your answer ({hint}; {DECLINE} and why rejects it): ").strip()
-        verb, _, reason = text.partition(" ")
-        if verb == DECLINE:
-            return Decision(False, reason.strip())
-        if text.isdecimal() and 1 <= int(text) <= len(choices):
-            return choice_text(asks, int(text))
-        if text and (takes_words or text in choices):
-            return text

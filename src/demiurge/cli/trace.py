@@ -16,7 +16,7 @@ from demiurge.cli.command import Command
 from demiurge.cli.hints import runnable
 from demiurge.cli.world import opened
 
-__all__ = ["command"]
+__all__ = ["command", "trace_lines"]
 
 DIGEST = re.compile(r"(sha256:[0-9a-f]{8})[0-9a-f]{56}")
 BOOKKEEPING: Final = frozenset({"step", "manifest", "plan_ended", "receipt", "event"})
@@ -61,8 +61,13 @@ def command(event_hash: str | None, chat_id: str | None, count: int | None, show
         "lineages": [_lineage_json(tree) for tree in trees],
         "waiting": waiting,
     }
-    shown = [line for tree in trees for line in _lines(tree.nodes if shows_all else _without_bookkeeping(tree.nodes))]
+    shown = trace_lines(trees, shows_all=shows_all)
     output.result(document, *shown, *(reasons or ["Nothing is waited for, as far as records say."]))
+
+
+def trace_lines(trees: Sequence[TraceTree], *, shows_all: bool = False) -> list[str]:
+    """Returns trees as lines, with bookkeeping only if it `shows_all`."""
+    return [line for tree in trees for line in _lines(tree.nodes if shows_all else _without_bookkeeping(tree.nodes))]
 
 
 def _without_bookkeeping(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

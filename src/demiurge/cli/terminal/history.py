@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from prompt_toolkit.history import History
 
 from demiurge.bootstrap.typed_lines import TypedLines
+from demiurge.errors import DemiurgeError
 
 __all__ = ["WorldHistory"]
 
@@ -19,10 +21,13 @@ class WorldHistory(History):
         self._typed, self._is_erased = typed, is_erased
 
     def load_history_strings(self) -> Iterable[str]:
-        """Returns the lines, the newest first."""
-        return reversed(self._typed.read())
+        """Returns the lines, the newest first; none if the file cannot be read any more."""
+        with suppress(DemiurgeError):
+            return reversed(self._typed.read())
+        return ()
 
     def store_string(self, string: str) -> None:
-        """Saves a line. Raises Unavailable."""
-        if not self._is_erased(string):
-            self._typed.add([string])
+        """Saves a line, if the file can be written; a message matters more than its place in the history."""
+        with suppress(DemiurgeError):
+            if not self._is_erased(string):
+                self._typed.add([string])

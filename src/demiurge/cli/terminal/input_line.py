@@ -44,7 +44,7 @@ class PlainLine:
 class MessageLine:
     """The prompt with history, completion, and a line below it that `below` makes."""
 
-    def __init__(self, portal: Portal, history: History, completer: Completer, below: Callable[[], str]) -> None:
+    def __init__(self, portal: Portal, history: History | None, completer: Completer, below: Callable[[], str]) -> None:
         self._portal = portal
         self._session: PromptSession[str] = PromptSession(
             FormattedText([("class:prompt", PROMPT)]),

@@ -1,0 +1,129 @@
+"""The card of a call that a person decides on: what the call is, who asks for a decision, and every argument in full.
+
+Each line of the card begins with a bar, so that no text in it can look like the words of this program.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from rich.cells import chop_cells
+from rich.text import Text
+
+from demiurge.cli import output
+from demiurge.cli.terminal.screen import Screen
+from demiurge.cli.terminal.visible_text import visible, visible_lines
+from demiurge.errors import InvalidValue
+from demiurge.values import canonical_json
+
+__all__ = ["EFFECTS", "CardFacts", "card_lines", "in_order"]
+
+EFFECTS: Final[Mapping[str, str]] = {
+    "read_only": "only reads",
+    "state_change": "changes the state of this world",
+    "external_side_effect": "may change something outside this world, which nobody can take back here",
+}
+"""The effect levels of tools in words."""
+
+SHORT: Final = 60
+"""The most characters of a text that stands beside the name of its argument."""
+
+LEAST: Final = 16
+"""The least columns for a value."""
+
+
+class CardFacts(NamedTuple):
+    """What is known about a waiting call beside the call: the tool's effect level, description and schema, why a person
+    is asked, and whose policy says so."""
+
+    effect: str
+    description: str
+    schema: Mapping[str, Any]
+    why: str
+    policy: str
+
+
+def card_lines(
+    screen: Screen, pending: Mapping[str, Any], facts: CardFacts, *, changed: Collection[str] = ()
+) -> list[str]:
+    """Returns the card as lines of the screen's width. `changed` are the arguments that the person has changed."""
+    width = max(LEAST, screen.width - 2)
+    bar = screen.lines(Text(output.symbol("│", "|"), style="yellow"))[0]
+    head = Text("? ", style="bold yellow").append(visible(pending["tool"]), style="bold")
+    head.append(f" {EFFECTS[facts.effect]} ({facts.effect})" if facts.effect in EFFECTS else " has no known effect")
+    rows = screen.lines(head)
+    for text in _body(pending, facts, changed, width):
+        rows += [f"{bar} {row}" for row in screen.lines(text, width=width)]
+    return rows
+
+
+def in_order(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the arguments: first those of the schema, in its order, then all others."""
+    known = [name for name in schema.get("properties", {}) if name in arguments]
+    return [*known, *(name for name in arguments if name not in known)]
+
+
+def _body(pending: Mapping[str, Any], facts: CardFacts, changed: Collection[str], width: int) -> Iterator[Text]:
+    if facts.description:
+        yield Text(output.plain(facts.description.split("\n")[0]), style="dim")
+    yield Text(f"asked because {facts.why} ({facts.policy})", style="dim")
+    needed = [" or ".join(roles) for roles in pending.get("approvers", ())]
+    if needed:
+        yield Text(f"decided by the role {' and '.join(map(visible, needed))}", style="dim")
+    if pending.get("connection") is not None:
+        used = pending["connection"]
+        yield Text(f"uses the connection {visible(used['id'])} ({visible(used['provider'])})")
+    if pending.get("expires_ns") is not None:
+        until = datetime.fromtimestamp(pending["expires_ns"] // 10**9, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        yield Text(f"waits until {until}; id {pending['id'][:12]}", style="dim")
+    yield Text("")
+    yield from _arguments(pending["arguments_json"], facts.schema, changed, width)
+
+
+def _arguments(arguments_json: str, schema: Mapping[str, Any], changed: Collection[str], width: int) -> Iterator[Text]:
+    try:
+        arguments = canonical_json.parse_object(arguments_json)
+    except InvalidValue:
+        yield Text("its arguments are no JSON object:")
+        yield from _block(arguments_json, width)
+        return
+    if not arguments:
+        yield Text("no arguments")
+    longest = max((len(visible(name)) for name in arguments), default=0)
+    for name in in_order(schema, arguments):
+        shown = Text(visible(name), style="bold cyan")
+        if name in changed:
+            shown.append(" (changed)", style="bold yellow")
+        if name not in schema.get("properties", {}):
+            shown.append(" (not in the schema)", style="yellow")
+        value = arguments[name]
+        beside = _beside(value)
+        pad = " " * max(1, min(longest, 20) + 2 - len(shown))
+        if beside is not None and len(shown) + len(pad) + len(beside) <= width:
+            yield shown.append(pad, style="").append(beside, style="")
+            continue
+        text = value if isinstance(value, str) else output.as_json(value, indent=2)
+        size = f"  {len(text):,} characters" if isinstance(value, str) else ""
+        lines = text.count("\n") + 1
+        yield shown.append(size + (f", {lines:,} lines" if size and lines > 1 else ""), style="dim")
+        yield from _block(text, width)
+
+
+def _beside(value: Any) -> str | None:
+    """Returns a short value as JSON; None for one that takes lines of its own."""
+    if isinstance(value, str):
+        if len(value) > SHORT or visible(value) != value or value != value.strip():
+            return None
+        return json.dumps(value, ensure_ascii=False)
+    shown = output.as_json(value)
+    return shown if len(shown) <= SHORT else None
+
+
+def _block(text: str, width: int) -> Iterator[Text]:
+    """Yields a text with its line ends, two columns in. A line that is too long goes on in the next row."""
+    for line in visible_lines(text):
+        for row in chop_cells(line, width - 2) or [""]:
+            yield Text(f"  {row}", no_wrap=True)

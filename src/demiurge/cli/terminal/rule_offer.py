@@ -1,0 +1,94 @@
+"""The offer of a standing rule: which further calls it allows and when it ends, shown before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from rich.text import Text
+
+from demiurge.bootstrap.standing_rules import COUNT, LASTS_S
+from demiurge.cli import output
+from demiurge.cli.approval import RuleTerms
+from demiurge.cli.portal import Portal
+from demiurge.cli.terminal.input_line import ask
+from demiurge.cli.terminal.screen import Screen
+from demiurge.cli.terminal.visible_text import visible
+from demiurge.errors import DemiurgeError, UsageError
+from demiurge.values import canonical_json
+from demiurge.values.clock import SystemClock
+from demiurge.world.authority.standing_rule import MAX_CALLS, MAX_LIFETIME_NS, exactly
+from demiurge.world.unit import Unit
+
+__all__ = ["offered_rule", "with_change"]
+
+ANY: Final = "*"
+HOUR_S: Final = 3600.0
+
+
+def offered_rule(portal: Portal, screen: Screen, pending: Mapping[str, Any], changes: str) -> RuleTerms | None:
+    """Shows the rule that would be made from a waiting call and lets the person change it; `changes` are the first
+    ones. Returns its terms, or None if the person does not confirm it. Raises EOFError, KeyboardInterrupt."""
+    try:
+        terms = RuleTerms(exactly(canonical_json.parse_object(pending["arguments_json"])), COUNT, LASTS_S)
+    except DemiurgeError as error:
+        screen.print(screen.lines(Text(f"  No rule can be made from this call: {error}", style="dim")))
+        return None
+    while True:
+        for change in changes.split():
+            try:
+                terms = with_change(terms, change)
+            except UsageError as error:
+                screen.print(screen.lines(Text(f"  {output.plain(error.message)}", style="yellow")))
+        for row in _rule_rows(pending, terms):
+            screen.print(screen.lines(row))
+        said = ask(portal, "  Type yes to make the rule, changes as above, or Enter to go back: ")
+        if said.lower() == "yes":
+            return terms
+        if not said:
+            return None
+        changes = said
+
+
+def with_change(terms: RuleTerms, change: str) -> RuleTerms:
+    """Returns the terms after one change: `NAME=*`, `NAME=notes/*`, `count=5` or `hours=2`. An argument that has the
+    name `count` or `hours` comes first. Raises UsageError (`bad_pattern`)."""
+    name, equals, text = change.partition("=")
+    if not equals:
+        raise UsageError(f"A change is NAME=PATTERN, count=N or hours=N; {change!r} has no =.", code="bad_pattern")
+    if name in terms.pattern:
+        form: dict[str, Any] = {"any": True} if text == ANY else {"like": text}
+        return terms._replace(pattern={**terms.pattern, name: form})
+    try:
+        if name == "count" and 1 <= int(text) <= MAX_CALLS:
+            return terms._replace(calls=int(text))
+        if name == "hours" and 0 < float(text) * HOUR_S * 1e9 <= MAX_LIFETIME_NS:
+            return terms._replace(lasts_s=float(text) * HOUR_S)
+    except ValueError:
+        pass
+    if name in ("count", "hours"):
+        raise UsageError(f"count is 1 to {MAX_CALLS}, and hours at most 720.", code="bad_pattern")
+    raise UsageError(f"The call has no argument {name!r}.", code="bad_pattern")
+
+
+def _rule_rows(pending: Mapping[str, Any], terms: RuleTerms) -> list[Text]:
+    ends_s = SystemClock().now_ns() / 1e9 + terms.lasts_s
+    until = datetime.fromtimestamp(ends_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    chat = Unit.parse(pending["unit"]).key
+    rows = [Text("  The rule would allow, without asking again:", style="bold")]
+    rows.append(Text(f"    tool   {visible(pending['tool'])}, in the chat {visible(chat)} alone"))
+    for name, form in sorted(terms.pattern.items()):
+        rows.append(Text(f"    {visible(name)}  {_form(form)}"))
+    rows.append(Text(f"    count  {terms.calls} calls in all, this one is the first"))
+    rows.append(Text(f"    until  {until}; `demiurge approvals forget` ends it before"))
+    rows.append(
+        Text("  To widen it: NAME=* (anything), NAME=notes/* (* stands for all but /), count=5, hours=2", "dim")
+    )
+    return rows
+
+
+def _form(form: Mapping[str, Any]) -> str:
+    if "equals" in form:
+        return f"exactly {output.as_json(form['equals'])}"
+    return "anything" if "any" in form else f"any text like {visible(form['like'])}"

@@ -1,0 +1,19 @@
+"""Why a tool is allowed, asked about or denied, as lines for the terminal."""
+
+from __future__ import annotations
+
+from demiurge.bootstrap import World
+from demiurge.bootstrap.policy_view import explain_tool
+from demiurge.cli import output
+from demiurge.cli.policy import tool_lines
+from demiurge.cli.portal import Portal
+
+__all__ = ["why_lines"]
+
+
+def why_lines(world: World, portal: Portal, tool: str) -> list[str]:
+    """Returns what `demiurge policy explain` prints about the tool, for this world's caller."""
+    document = explain_tool(world.manifest(), tool, world.caller)
+    rules = portal.run(world.standing_rules.shown())
+    document["standing_rules"] = [rule for rule in rules if rule["tool"] == document["tool"]]
+    return [f"  {output.plain(line)}" for line in tool_lines(document)]
