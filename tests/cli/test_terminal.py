@@ -31,6 +31,17 @@ PROMPT = "chat main · "
 ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x01\x02]")
 
 
+class AnsweringScreen(pyte.HistoryScreen):
+    """A screen that tells a program where the cursor is, when the program asks."""
+
+    def __init__(self, columns: int, rows: int, answer: Callable[[str], None]) -> None:
+        super().__init__(columns, rows, history=5000)
+        self._answer = answer
+
+    def write_process_input(self, data: str) -> None:
+        self._answer(data)
+
+
 class Terminal:
     """A command on a pseudo-terminal. `expect` waits for text, `type` is the person."""
 
@@ -46,8 +57,7 @@ class Terminal:
         os.close(slave)
         self._raw = b""
         self._read_to = 0
-        self.screen = pyte.HistoryScreen(columns, ROWS, history=5000)
-        self.screen.write_process_input = lambda answer: self.type(answer)
+        self.screen = AnsweringScreen(columns, ROWS, self.type)
         self._stream = pyte.ByteStream(self.screen)
 
     @property

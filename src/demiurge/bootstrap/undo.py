@@ -49,7 +49,7 @@ NEAR: Final = 16
 
 @dataclass
 class UndoneTurn:
-    """What was taken back. `restored` and `removed` are places, `WORKSPACE/PATH`, that have their earlier content or
+    """The outcome of an undo. `restored` and `removed` are places, `WORKSPACE/PATH`, that have their earlier content or
     are gone again; `changed_since` were changed by somebody later, and `refused` could not be put back. `others` are
     the tools whose calls did something else, and how often."""
 

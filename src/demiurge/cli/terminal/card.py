@@ -36,7 +36,7 @@ LEAST: Final = 16
 
 
 class CardFacts(NamedTuple):
-    """What is known about a waiting call beside the call: the tool's effect level, description and schema, why a person
+    """The facts about a waiting call beside the call itself: the tool's effect level, description and schema, why a person
     is asked, and whose policy says so."""
 
     effect: str
