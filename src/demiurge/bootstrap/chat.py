@@ -30,6 +30,7 @@ from demiurge.bootstrap.models import Choice
 from demiurge.bootstrap.reply import Reply, ToolCallView
 from demiurge.bootstrap.reply_claims import ReplyClaims, check_answers, require_role
 from demiurge.bootstrap.toolset import message_tools, toolset_event
+from demiurge.bootstrap.trace_view import TraceTree, records_of_chat, trace_trees
 from demiurge.bootstrap.turn_outcome import failures_of, messages_from, reply_of
 from demiurge.bootstrap.turn_reader import TurnReader
 from demiurge.errors import Conflict, InvalidValue, NotFound, UsageError
@@ -354,6 +355,18 @@ class Chat:
     def turn(self, request_id: int | None = None) -> TurnReader:
         """Returns a reader that follows the turn of a message; of the last one by default."""
         return TurnReader(self._cell, request_id)
+
+    async def trace(self, request_id: int | None = None) -> TraceTree:
+        """Returns the causal tree of a message, of the last one by default. Raises NotFound for a message never
+        taken."""
+        wanted = request_id if request_id is not None else (await self.reply()).request_id
+        roots = await asyncio.to_thread(records_of_chat, self.backend, self.id)
+        for root in roots:
+            value = root.body.get("value")
+            said = value["$value"] if isinstance(value, Mapping) and value.get("$tag") == "UserMessage" else {}
+            if said.get("request_id") == wanted:
+                return (await trace_trees(self.backend, [root]))[0]
+        raise NotFound(f"Chat {self.id} has no message {wanted}.", code="chat_unknown")
 
     async def reply(self, request_id: int | None = None) -> Reply:
         """Returns the outcome of a message so far; of the last one by default. Raises NotFound for a message never

@@ -28,13 +28,14 @@ from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.budget_notices import budgets_near_end
 from demiurge.bootstrap.journal import Journal
 from demiurge.errors import NotFound
+from demiurge.values.clock import SystemClock
 from demiurge.values.money import add_micros, dollars_text
 from demiurge.world.effect_kinds import TOOL
 from demiurge.world.effect_kinds.llm import LLM
 from demiurge.world.record import Record, decode_record
 from demiurge.world.unit import Unit
 
-__all__ = ["DAYS", "cost_of_world", "cost_with_budgets"]
+__all__ = ["DAYS", "cost_of_world", "cost_with_budgets", "today"]
 
 DAYS = 30
 """The number of days that are reported by default."""
@@ -75,8 +76,13 @@ class _Scan:
     calls: list[_ReportedCall] = field(default_factory=list)
 
 
-def cost_of_world(backend: Backend, today: date, days: int = DAYS, chat_id: str | None = None) -> dict[str, Any]:
-    """Returns the cost of the answers of the `days` up to `today` (UTC), of all units or of one chat: `{since, until,
+def today() -> date:
+    """Returns the day (UTC) by the clock of this machine."""
+    return datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC).date()
+
+
+def cost_of_world(backend: Backend, until: date, days: int = DAYS, chat_id: str | None = None) -> dict[str, Any]:
+    """Returns the cost of the answers of the `days` up to `until` (UTC), of all units or of one chat: `{since, until,
     total, by_chat, by_day, by_model, by_tool, tools}`. `total`, and each entry of the lists beside its `chat` (with its
     `unit`), `day`, `model` or `tool`, is `{answers, unpriced, prompt_tokens, completion_tokens, cost_usd, known_usd}`.
 
@@ -89,18 +95,18 @@ def cost_of_world(backend: Backend, today: date, days: int = DAYS, chat_id: str 
     without a cost. `tools` holds the same four numbers of all tools. Raises NotFound; Unavailable for records in an
     archive that is away."""
     try:
-        since = today - timedelta(days=days - 1)
+        since = until - timedelta(days=days - 1)
     except OverflowError:
         since = date.min
     unit = Unit(CHAT, chat_id) if chat_id is not None else None
     if unit is not None and not any(head.unit == str(unit) for head in backend.read.heads(str(unit), 1)):
         raise NotFound(f"There is no chat {chat_id}; `demiurge chat ls` lists them.", code="chat_unknown")
-    found = _scan(backend, unit, since, today)
+    found = _scan(backend, unit, since, until)
     costs = costs_in_usages(backend, [answer.usage_ref for answer in found.answers])
     answers = [replace(answer, micros=micros) for answer, micros in zip(found.answers, costs, strict=True)]
     return {
         "since": since.isoformat(),
-        "until": today.isoformat(),
+        "until": until.isoformat(),
         "total": _sum(answers),
         "by_chat": [_of_unit(name) | part for name, part in _grouped(answers, lambda answer: answer.unit)],
         "by_day": [{"day": day} | part for day, part in _grouped(answers, lambda answer: answer.day)],
@@ -111,11 +117,11 @@ def cost_of_world(backend: Backend, today: date, days: int = DAYS, chat_id: str 
 
 
 async def cost_with_budgets(
-    backend: Backend, today: date, days: int = DAYS, chat_id: str | None = None
+    backend: Backend, until: date, days: int = DAYS, chat_id: str | None = None
 ) -> dict[str, Any]:
     """Returns what `cost_of_world` does and `budgets`: the limits that near their end, of the units in `by_chat`, each
     as `{chat, unit, account, dimension, used, limit, unpriced, says}`. Raises as `cost_of_world`."""
-    found = await asyncio.to_thread(cost_of_world, backend, today, days, chat_id)
+    found = await asyncio.to_thread(cost_of_world, backend, until, days, chat_id)
     near = await budgets_near_end(backend, [part["unit"] for part in found["by_chat"]])
     return found | {"budgets": [_of_unit(unit) | asdict(use) for unit, uses in near.items() for use in uses]}
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.fork import absolute
+from demiurge.tools.display import Table, View, shown
 from demiurge.values.refs import ref_from_digest
 from demiurge.world.history.seal import Proof
 from demiurge.world.history.verify import Verified
@@ -21,6 +22,20 @@ __all__ = ["Journal"]
 
 PAGE = 1000
 """The number of records that are read at once."""
+
+
+@shown
+class LastRecords(list[Record]):
+    """Records that notebooks show as a table. Each record of it shows its body."""
+
+    __slots__ = ()
+
+    def _view(self) -> View:
+        rows = [
+            (each.position, each.unit, each.unit_seq, each.kind, each.stamp.actor if each.is_ingress else None)
+            for each in self
+        ]
+        return View(f"Records: {len(self)}", parts=[Table(("position", "unit", "number", "kind", "caller"), rows)])
 
 
 class Journal(NamedTuple):
@@ -45,6 +60,13 @@ class Journal(NamedTuple):
                 return
             position, data = rows[-1]
             from_seq = (position if name is None else decode_record(data).unit_seq) + 1
+
+    def last(self, count: int = 20, unit: str | Unit | None = None) -> LastRecords:
+        """Returns the last `count` records of a unit, or of all units, oldest first. Raises Damaged."""
+        name = str(unit) if unit is not None else None
+        heads = self.backend.read.heads(name or "", 1 if name else None)
+        ends = [head.next_seq if name else head.position + 1 for head in heads if name in (None, head.unit)]
+        return LastRecords(list(self.read(unit, max(0, max(ends) - count)))[-count:] if ends else ())
 
     def views(self, unit: str | Unit | None = None, from_seq: int = 0) -> Iterator[dict[str, Any]]:
         """Yields the same records as data, as the caller may see them: `{redacted, position, unit, seq, kind, cause,

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from demiurge.bootstrap.backend.budget_use import BudgetUse
+from demiurge.tools.display import Cell, Table, View, clipped, json_code, shown
 
 __all__ = ["Reply", "ToolCallView"]
 
+_MOST_RESULT: Final = 300
+"""The most characters of a result in a table of calls."""
 
+
+@shown
 @dataclass(frozen=True, slots=True)
 class ToolCallView:
     """A proposed call and its outcome. `arguments_json` is None for a caller who may not see it. `result` is the
@@ -26,7 +32,19 @@ class ToolCallView:
     message: str = ""
     replayed: bool = False
 
+    def _view(self) -> View:
+        problem = f"{self.error_code}: {self.message}" if self.ok is False else ""
+        facts: list[tuple[str, Cell]] = [("call", self.id), ("arguments", self.arguments_json), ("state", self._state)]
+        return View(self.name, problem, facts, [json_code(self.result)] if self.result is not None else [])
 
+    @property
+    def _state(self) -> str:
+        if self.ok is None:
+            return "waits"
+        return ("done (from the ledger)" if self.replayed else "done") if self.ok else "failed"
+
+
+@shown
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The outcome of one message of a chat. `text` is the model's answer; `approvals` are the ids that a person has to
@@ -66,3 +84,28 @@ class Reply:
     def is_running(self) -> bool:
         """True while the turn is open and no call of it waits for a person."""
         return self.status == "awaiting_approval" and not self.approvals
+
+    def _view(self) -> View:
+        cost = f"${self.cost_usd}" if self.cost_usd is not None else "unknown"
+        facts: list[tuple[str, Cell]] = [
+            ("tokens", f"{self.prompt_tokens:,} in, {self.completion_tokens:,} out"),
+            ("cost", cost),
+        ]
+        rows = [
+            (call.name, call.arguments_json, call._state if call.ok is not False else call.error_code, _short(call))
+            for call in self.tool_calls
+        ]
+        parts: list[str | Table] = [self.text] if self.text else []
+        if rows:
+            parts.append(Table(("tool", "arguments", "state", "result"), rows))
+        parts += [f"Waits for a person: {approval}" for approval in self.approvals]
+        parts += [use.says for use in self.budgets]
+        title = {"done": "Answer", "failed": "The turn failed", "awaiting_approval": "The turn waits"}[self.status]
+        problem = f"{self.error_code}: {self.message}" if self.status == "failed" else ""
+        return View(title, problem, facts, parts)
+
+
+def _short(call: ToolCallView) -> str:
+    """Returns a call's public result, or why it failed, in short."""
+    shown = call.message if call.ok is False else json.dumps(call.result, ensure_ascii=False, default=repr)
+    return clipped(shown, _MOST_RESULT) if call.ok is not None else ""

@@ -10,10 +10,11 @@ at any later time, and in any unit.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.backend import Backend
@@ -22,6 +23,7 @@ from demiurge.bootstrap.failure import failure_in
 from demiurge.bootstrap.journal import PAGE, Journal
 from demiurge.bootstrap.stored_blobs import BlobReader
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
+from demiurge.tools.display import Cell, Table, View, shown
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_from_digest
 from demiurge.world.effect_kinds import TOOL
@@ -83,8 +85,14 @@ class TraceRecord:
 
 Line = TraceLine[TraceRecord]
 
+_BOOKKEEPING: Final = frozenset({"step", "manifest", "plan_ended", "receipt", "event"})
+"""Kinds of records that a table of a tree leaves out if nothing went wrong."""
 
-@dataclass(frozen=True, slots=True)
+_DIGEST: Final = re.compile(r"(sha256:[0-9a-f]{8})[0-9a-f]{56}")
+
+
+@shown
+@dataclass(frozen=True, slots=True, repr=False)
 class TraceTree:
     """The tree of one event. `state` is `done`, `failed`, `waiting` (for a person) or `running` (an effect has no
     receipt yet); `why` says why it failed, and `failure` is the whole sentence. `nodes` are its records in the order of
@@ -104,6 +112,24 @@ class TraceTree:
     why: str | None
     failure: str
     nodes: list[dict[str, Any]]
+
+    def __repr__(self) -> str:
+        return f"<TraceTree {self.unit} {self.seq} {self.state}, {len(self.nodes)} records>"
+
+    def _view(self) -> View:
+        """The event, and what was asked, decided or went wrong because of it; `journal` has every record."""
+        begun_ns = self.nodes[0]["time_ns"]
+        rows: list[tuple[Cell, ...]] = []
+        for node in self.nodes:
+            if node["depth"] and node["kind"] in _BOOKKEEPING and node["state"] in (None, "ok", "done"):
+                continue
+            says = _DIGEST.sub(r"\1", f"{node['kind']} {node['says']}".strip())
+            where = node["seq"] if node["unit"] == self.unit else f"{node['unit']} {node['seq']}"
+            state = ": ".join(filter(None, (node["state"], node["why"])))
+            after = (node["time_ns"] - begun_ns) // 1_000_000
+            rows.append((where, says, node.get("arguments_json"), after, state))
+        table = Table(("record", "what", "arguments", "after ms", "state"), rows)
+        return View(f"Trace: {self.state}", self.failure, [("unit", self.unit)], [table])
 
 
 def record_at(backend: Backend, unit: str, seq: int) -> TraceRecord:

@@ -20,6 +20,7 @@ from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.connections import Connections
+from demiurge.bootstrap.cost import DAYS, cost_with_budgets, today
 from demiurge.bootstrap.fork import Fork, absolute
 from demiurge.bootstrap.issues import IssueBoard
 from demiurge.bootstrap.journal import Journal
@@ -34,10 +35,13 @@ from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.bootstrap.tokens import Tokens
 from demiurge.bootstrap.toolset import store_toolset
 from demiurge.bootstrap.webhooks import Webhooks
+from demiurge.bootstrap.world_cost import CostTable, WorldCost
+from demiurge.bootstrap.world_lifetime import WorldLifetime
 from demiurge.bootstrap.world_options import WorldOptions, chosen_caller, require_policy
 from demiurge.bootstrap.world_tools import GivenTools
 from demiurge.errors import Damaged, Divergence
 from demiurge.tools.connections.credentials import Secret
+from demiurge.tools.display import ShownRows
 from demiurge.tools.events import AiEvent
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.policy import ToolPolicy
@@ -66,8 +70,9 @@ LOG = logging.getLogger(__name__)
 KEEP_DAYS, ARCHIVE_DAYS = KEEP_S / 86400, ARCHIVE_S / 86400
 
 
-class World:
-    """A durable agent. Use it from one event loop, as `async with World.open(path) as world`."""
+class World(WorldLifetime):
+    """A durable agent. Use it from one event loop, as `async with World.open(path) as world`; in a notebook as
+    `world = await World.open(path)`."""
 
     def __init__(self, backend: Backend, opening: Opening) -> None:
         self.backend, self.opening, self.choice = backend, opening, opening.choice
@@ -174,7 +179,7 @@ class World:
                 http=http,
             )
         )
-        return cls(opening.backend(), opening)
+        return cls.of_opening(opening)
 
     @classmethod
     def connect(cls, url: str, token: str | None = None, *, session_types: Sequence[type[Any]] = ()) -> World:
@@ -184,17 +189,6 @@ class World:
         at the server. `session_types` are as for `open`. Raises UsageError (`unauthorized`), Unavailable."""
         backend = HttpBackend(url, token if token is not None else os.environ.get("DEMIURGE_TOKEN", ""))
         return cls(backend, Opening.of_server(url, backend.caller, backend.choice, session_types))
-
-    async def __aenter__(self) -> World:
-        try:
-            await self.opening.finish(self.backend)
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.close()
 
     @property
     def caller(self) -> Caller:
@@ -230,10 +224,6 @@ class World:
     def read_only(self) -> str | None:
         """The reason, as a sentence for the user, why this process can't write to the world; None if it can."""
         return self.backend.read_only
-
-    async def close(self) -> None:
-        """Closes the world. The next process that opens it resumes the unfinished work."""
-        await self.backend.close()
 
     async def refresh_tools(self) -> bool:
         """Lists the world's tool sources again and puts their tools in force: in the catalog at once, in each unit at
@@ -289,6 +279,11 @@ class World:
         """Returns a sentence for each loss in the files of this world: it names the file and says what to do."""
         return self.backend.read.lost()
 
+    async def cost(self, by: CostTable | None = None, *, chat: str | None = None, days: int = DAYS) -> WorldCost:
+        """Returns what the answers of the last `days` cost, in all chats or in one (docs/costs.md). Raises NotFound
+        (`chat_unknown`), UsageError (`role_missing`), Unavailable for records in an archive that is away."""
+        return WorldCost(await cost_with_budgets(self.backend, today(), days, chat), by)
+
     async def replay(self, check: bool = True) -> dict[str, Any]:
         """Computes every unit again from what came in, and compares every derived record: `{units, records, ok}`, and
         `unchecked` if records could not be for want of what was erased. Where the two differ it raises Divergence or
@@ -340,7 +335,8 @@ class World:
         arguments_json, damaged, asks, expires_ns, ...}`. `arguments_json` are the exact arguments. `damaged` is None,
         or says what can't be read; then `arguments_json` may be None, and `id` too if a whole unit can't be read.
         `asks` is None, or for a question `{question, choices, allow_other}`."""
-        return await self.backend.read.approvals(str(unit) if unit is not None else None)
+        found = await self.backend.read.approvals(str(unit) if unit is not None else None)
+        return ShownRows(found, "Calls that wait", ("id", "unit", "tool", "arguments_json"))
 
     async def decide(
         self, approval_id: str, *, approve: bool, reason: str = "", arguments_json: str | None = None
@@ -362,7 +358,10 @@ class World:
         `settled` is then `{done, reason, by, at_ns, result_ref}`. An entry of the ledger that no record accounts for
         has no `unit`. An effect that a process began, and that was not ended when the process was killed, has the code
         `begun` until its unit goes on. Raises Damaged, Unavailable."""
-        return await self.backend.read.doubts(settled)
+        found = await self.backend.read.doubts(settled)
+        return ShownRows(
+            found, "Effects of unknown outcome", ("id", "unit", "tool", "arguments_json", "code", "message")
+        )
 
     async def settle_doubt(self, doubt_id: str, *, done: bool, reason: str, result: Any = None) -> dict[str, Any]:
         """Records what a person found out about a doubt; nothing runs. Returns the doubt as `doubts` does.

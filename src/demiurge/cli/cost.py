@@ -5,18 +5,16 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
 
-from demiurge.bootstrap.cost import DAYS, cost_with_budgets
+from demiurge.bootstrap.cost import DAYS, cost_with_budgets, today
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
-from demiurge.values.clock import SystemClock
 
 __all__ = ["COST_TABLES", "command", "cost_lines"]
 
@@ -65,9 +63,8 @@ def command(chat_id: str | None, days: int, by: str | None, as_csv: bool) -> Non
     """
     if as_csv and settings().json:
         raise click.UsageError("Choose --csv or --json: each prints one document on stdout.")
-    today = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC).date()
     with opened() as (world, portal):
-        document = portal.run(cost_with_budgets(world.backend, today, days, chat_id))
+        document = portal.run(cost_with_budgets(world.backend, today(), days, chat_id))
     if as_csv:
         output.write(output.plain(_csv(document, by or "day")).replace("\n", "\r\n"), end="")
         return

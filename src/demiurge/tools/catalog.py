@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
+from demiurge.tools.display import Table, View, shown
 from demiurge.tools.errors import PromptValidationError
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.source import Tools, as_source
@@ -21,6 +22,7 @@ from demiurge.values.refs import ref_of
 __all__ = ["ToolCatalog"]
 
 
+@shown
 @dataclass(frozen=True)
 class ToolCatalog:
     """Specs by id, sorted by id so that a request's bytes are stable. Make one with `compile`."""
@@ -63,6 +65,13 @@ class ToolCatalog:
 
     def __iter__(self) -> Iterator[ToolSpec]:
         return iter(self.tools.values())
+
+    def __repr__(self) -> str:
+        return f"ToolCatalog({', '.join(self.tools)})"
+
+    def _view(self) -> View:
+        rows = [(spec.name, str(spec.effect), spec.description, spec.spec_hash[7:19]) for spec in self]
+        return View(f"Tools: {len(rows)}", parts=[Table(("tool", "effect", "description", "spec hash"), rows)])
 
     @cached_property
     def digest(self) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from demiurge.errors import InvalidValue, NotFound
+from demiurge.tools.display import Table, View, shown
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy_fields import closed, effects, ids, people
@@ -102,6 +103,7 @@ def _allowance(data: object, path: str) -> Allowance:
         raise InvalidValue(error.message.removeprefix(f"{error.path}: "), path=where) from None
 
 
+@shown
 @dataclass(frozen=True)
 class ToolPolicy:
     """The tools that may run, for which callers, and those that need a person's approval.
@@ -216,6 +218,21 @@ class ToolPolicy:
         lists = {frozenset((rule.approvers if rule is not None else ()) or self.approvers) for rule in asking}
         lists.discard(frozenset())
         return tuple(sorted(tuple(sorted(roles)) for roles in lists if not any(other < roles for other in lists)))
+
+    def _view(self) -> View:
+        """Each tool with its decision for a caller to whom no rule applies; then what the policy says by effect."""
+        rows = []
+        for name in sorted(self.allowed_to_some):
+            listed = "require_approval" if name in self._needs_approval else "allow"
+            rows.append((name, listed if name in self._allowed else "deny"))
+        facts = {
+            "asks for effects": ", ".join(str(effect) for effect in self.require_approval_for_effects),
+            "approvers": ", ".join(self.approvers),
+            "rules": ", ".join(rule.name for rule in self.rules),
+            "digest": self.digest,
+        }
+        tables = [Table(("tool", "decision"), rows)] if rows else ["No tool is allowed."]
+        return View("Tool policy", facts=[fact for fact in facts.items() if fact[1]], parts=tables)
 
     @cached_property
     def digest(self) -> str:

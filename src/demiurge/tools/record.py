@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from demiurge.tools.display import Cell, View, json_code, shown
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.policy import Decision
@@ -16,6 +17,7 @@ from demiurge.values import canonical_json, cbor
 __all__ = ["ToolExecResult", "ToolInvocationRecord"]
 
 
+@shown
 @dataclass(frozen=True, slots=True)
 class ToolInvocationRecord:
     """The audit record of one call.
@@ -76,7 +78,21 @@ class ToolInvocationRecord:
         }
         return public if self.rule is None else {"name": self.name, "rule": self.rule, **public}
 
+    def _view(self) -> View:
+        problem = f"{self.error['code']}: {self.error['message']}" if self.error is not None else ""
+        facts: list[tuple[str, Cell]] = [
+            ("call", self.tool_call_id),
+            ("decision", self.decision if self.rule is None else f"{self.decision} (rule {self.rule})"),
+            ("effect", str(self.effect) if self.effect is not None else None),
+            ("approval", self.approval_id),
+            ("milliseconds", self.ended_at_ms - self.started_at_ms),
+            ("answered from the ledger", "yes" if self.replayed else None),
+        ]
+        parts = [json_code(value) for value in (self.arguments, self.result) if value]
+        return View(self.name, problem, [fact for fact in facts if fact[1] is not None], parts)
 
+
+@shown
 @dataclass(frozen=True, slots=True)
 class ToolExecResult:
     """The answer to a call. `value`: redacted public view, JSON-ready. `content`: the text for the model, which is
@@ -92,3 +108,11 @@ class ToolExecResult:
     content: str = field(repr=False)
     record: ToolInvocationRecord
     approval_id: str | None = None
+
+    def _view(self) -> View:
+        problem = "" if self.ok else f"{self.error_code}: {self.safe_message}"
+        decided = f"{self.record.decision} (rule {self.record.rule})" if self.record.rule else self.record.decision
+        facts: list[tuple[str, Cell]] = [("call", self.tool_call_id), ("decision", decided)]
+        if self.approval_id is not None:
+            facts.append(("approval", self.approval_id))
+        return View(self.record.name, problem, facts, [json_code(self.value)] if self.value is not None else [])

@@ -7,8 +7,10 @@ blobs that a record exposes, so that verifying, access checks and garbage collec
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
@@ -18,6 +20,7 @@ from cbor2 import CBORDecodeError, loads
 from demiurge.errors import Damaged, InvalidValue
 from demiurge.stores.protocol import Row
 from demiurge.stores.rows import GENESIS
+from demiurge.tools.display import Verbatim, View, shown
 from demiurge.values import cbor
 from demiurge.values.caller import NOBODY, Caller
 from demiurge.values.fast_constructor import fast_constructor
@@ -73,7 +76,8 @@ def _caller(node: str | Mapping[str, Any]) -> Caller:
 _known_actor = lru_cache(256)(Caller)
 
 
-@dataclass(frozen=True, slots=True)
+@shown
+@dataclass(frozen=True, slots=True, repr=False)
 class Record:
     """One link of a unit's chain. `data` is the canonical CBOR of everything but the hash."""
 
@@ -93,6 +97,27 @@ class Record:
     def is_ingress(self) -> bool:
         """True if the record came in from outside the kernel; false if `advance` derived it."""
         return self.stamp.manifest is not None
+
+    def __repr__(self) -> str:
+        return f"<Record {self.unit} {self.unit_seq} {self.kind} sha256:{self.hash.hex()[:12]}>"
+
+    def _view(self) -> View:
+        when = datetime.fromtimestamp(self.stamp.time_ns / 1e9, UTC).isoformat(timespec="seconds")
+        facts: dict[str, str | int | None] = {
+            "unit": self.unit,
+            "number": self.unit_seq,
+            "position": self.position,
+            "time": when,
+            "caller": self.stamp.actor if self.is_ingress else None,
+            "cause": str(self.cause) if self.cause is not None else None,
+            "hash": f"sha256:{self.hash.hex()}",
+        }
+        body = json.dumps(self.body, ensure_ascii=False, indent=2, default=_shown_bytes)
+        return View(self.kind, facts=[fact for fact in facts.items() if fact[1] is not None], parts=[Verbatim(body)])
+
+
+def _shown_bytes(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else repr(value)
 
 
 _Record = fast_constructor(Record)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from demiurge.bootstrap.cost import DAYS, cost_with_budgets
+from demiurge.bootstrap.cost import DAYS, cost_with_budgets, today
 from demiurge.server.budget_used import BudgetUsed
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
-from demiurge.values.clock import SystemClock
 
 __all__ = ["router"]
 
@@ -94,5 +92,4 @@ async def cost(
     chat: Annotated[str | None, Query(max_length=256, description="Only the answers in this chat.")] = None,
 ) -> CostReport:
     """Returns what the answers of models cost, by chat, day, model and tool. Reads the records of those days."""
-    today = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC).date()
-    return CostReport(**await cost_with_budgets(world.backend, today, days, chat))
+    return CostReport(**await cost_with_budgets(world.backend, today(), days, chat))
