@@ -6,11 +6,13 @@ import inspect
 import re
 from collections.abc import Iterator
 from enum import EnumType
+from itertools import chain
 from types import ModuleType, UnionType
 from typing import Any, NewType, get_args
 
 import demiurge
 import demiurge.testing
+from demiurge.bootstrap.opened_world import OpenedWorld
 
 HEAD = """# Python
 
@@ -98,7 +100,8 @@ def _text(value: Any) -> list[str]:
 
 
 def _methods(value: type) -> Iterator[list[str]]:
-    for name, member in vars(value).items():
+    classes = [base for base in reversed(value.__mro__) if base in (value, OpenedWorld)]
+    for name, member in chain.from_iterable(vars(base).items() for base in classes):
         function = getattr(member, "__func__", member)
         if name.startswith("_") or not inspect.isfunction(function):
             continue

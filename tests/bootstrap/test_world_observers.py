@@ -178,7 +178,6 @@ async def _waits(event: AiEvent) -> None: ...
     [
         ({"emit": _waits}, "emit"),
         ({"emit": 7}, "emit"),
-        ({"resources": {dict: {}}}, "resources.dict"),
         ({"resources": {RunSummary: {}}}, "resources.RunSummary"),
     ],
 )

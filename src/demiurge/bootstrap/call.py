@@ -6,6 +6,8 @@ recorded outcome (`apps.demiurge.call_reducer`).
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,13 +16,13 @@ from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.failure import failure
 from demiurge.bootstrap.message_body import load_view
-from demiurge.errors import Conflict, NotFound
+from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.tools.ids import checked_id
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.world.unit import Unit
 
-__all__ = ["CallOutcome", "call_outcome", "call_tool"]
+__all__ = ["CallOutcome", "as_json_text", "call_outcome", "call_tool"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,18 @@ class CallOutcome:
     message: str = ""
     approval: str | None = None
     replayed: bool = False
+
+
+def as_json_text(arguments: str | Mapping[str, Any]) -> str:
+    """Returns the arguments of a call as JSON text; text is returned as it is, because a call with bad JSON is answered
+    and recorded. Raises InvalidValue for anything but text and a mapping of JSON values."""
+    if isinstance(arguments, str):
+        return arguments
+    try:
+        return json.dumps(dict(arguments), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        what = f'must be a mapping of JSON values, such as {{"part": "bolt"}}, or JSON text ({error})'
+        raise InvalidValue(what, path="arguments") from None
 
 
 async def call_tool(

@@ -23,8 +23,9 @@ from demiurge.bootstrap.manifest import (
     stored_definitions,
 )
 from demiurge.bootstrap.manifest_change import OPENED, ManifestChange, changed, lacking_code, lacking_tools
+from demiurge.bootstrap.models import model_object
 from demiurge.bootstrap.trust.adoption import Adoption
-from demiurge.bootstrap.world_options import WorldOptions
+from demiurge.bootstrap.world_options import CHAT_SETTINGS, WorldOptions
 from demiurge.errors import Conflict
 from demiurge.stores.protocol import Store
 from demiurge.tools.effect import ToolEffect
@@ -35,6 +36,13 @@ from demiurge.world.manifest import ALLOWED_HOSTS, Folder, Manifest
 from demiurge.world.manifest_log import MANIFESTS, last_entry
 
 __all__ = ["Joined"]
+
+_SAID = {"system_ref": "system prompt"}
+
+OTHER_PROCESS_ASKS = (
+    "Another process has this world open and asks its models, and the model given here is an object that only this "
+    "process has. Stop the other process, or give a model's name."
+)
 
 HANDED_OVER = (
     "The process that had this world open lacks code or tools of the new manifest, and has handed the world over. When "
@@ -66,6 +74,8 @@ class Joined:
         owner itself."""
         others = list(self._differences(node))
         known = self if self._ref is not None else self._former
+        if known is None and model_object(self._options.model) is not None:
+            raise Conflict(OTHER_PROCESS_ASKS, code="owned")
         if others and not (known is not None and known._is_replaced(ref_of(node), log())):
             raise Conflict(
                 f"Another process has this world open with {' and '.join(others)}. Join it without naming them, "
@@ -95,10 +105,11 @@ class Joined:
             yield "another policy"
         if config.allowed_hosts is not None and theirs.get(ALLOWED_HOSTS, []) != list(config.allowed_hosts):
             yield "other allowed hosts"
-        if options.system_prompt is not None:
-            ours = config.manifest_of(Definitions.of_node(node)).manifest
-            if ours.settings.get("system_ref") != theirs["root"].get("settings", {}).get("system_ref"):
-                yield "another system prompt"
+        named = {**options.settings, **({"system_ref": None} if options.system_prompt is not None else {})}
+        if named:
+            ours = config.manifest_of(Definitions.of_node(node)).manifest.settings
+            settings = theirs["root"].get("settings", {})
+            yield from (f"another {_SAID.get(name, name)}" for name in named if ours.get(name) != settings.get(name))
         own = {name: ref_of(config.code[name].source) for name in options.reducers if name in theirs["sources"]}
         if not names_manifest and any(theirs["sources"][name] != ref for name, ref in own.items()):
             yield "other code"
@@ -158,7 +169,9 @@ def _following(store: Store, config: ProcessConfig, manifest: Manifest) -> Proce
     prompt = manifest.settings.get("system_ref")
     if prompt is not None and "system_ref" not in kept:
         config = replace(config, kept_prompt=store.get_blob(prompt))
-    return config
+    settings = {name: manifest.settings[name] for name in CHAT_SETTINGS if name in manifest.settings}
+    named = {name: value for name, value in settings.items() if value != kept.get(name)}
+    return replace(config, settings={**named, **config.settings})
 
 
 def _is_default(manifest: Manifest, source: ToolSource) -> bool:

@@ -13,7 +13,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -157,7 +157,8 @@ class ProcessConfig:
     """The tools, policy and code with which a process opens a world. With `policy` None the policy of the definitions
     applies, or else the `default_policy` of the tools. `kept_prompt`: the stored system prompt that applies if neither
     this process nor the definitions name one. `allowed_hosts`: the hosts that tools may ask by HTTP beside what the
-    definitions grant, as `checked_hosts` returns them; None if this process names none."""
+    definitions grant, as `checked_hosts` returns them; None if this process names none. `settings`: those of chats that
+    take the place of the definitions'."""
 
     source: ToolSource
     policy: ToolPolicy | None
@@ -165,6 +166,7 @@ class ProcessConfig:
     code: Mapping[str, Reducer]
     kept_prompt: bytes | None = None
     allowed_hosts: tuple[str, ...] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def manifest_of(self, given: Definitions, *, new: bool = False) -> ManifestInForce:
         """Returns the manifest of these definitions. With `new` they are checked, and the code of all modules is
@@ -180,7 +182,7 @@ class ProcessConfig:
             self._code_of(modules),
             tool_policy=self.policy or folder.tool_policy() or self._usual_policy(toolset),
             toolset=toolset,
-            settings=settings,
+            settings={**settings, **(self.settings if CHAT in modules else {})},
             extension=given.extension,
             allowed_hosts=self.allowed_hosts or (),
             check=new,

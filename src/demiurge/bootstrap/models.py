@@ -8,17 +8,18 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from demiurge.bootstrap.secrets import holds
-from demiurge.errors import UsageError
+from demiurge.errors import Unavailable, UsageError
 from demiurge.models.address import Address, address_of, find_key
 from demiurge.models.client import ModelClient
 from demiurge.models.local import LocalEngine
 from demiurge.models.local.fetch import Progress
-from demiurge.models.providers import PROVIDERS, provider
+from demiurge.models.port import LanguageModel
+from demiurge.models.providers import PROVIDERS, PYTHON, provider
 from demiurge.models.request import GenerateRequest
 from demiurge.tools.events import AiEvent, Status
 from demiurge.wire.items import Completion
 
-__all__ = ["LOCAL", "LOCALS", "MODEL_KEYS", "Choice", "Models", "addresses", "choose"]
+__all__ = ["LOCAL", "LOCALS", "MODEL_KEYS", "Choice", "Models", "addresses", "choose", "model_object"]
 
 LOCAL = "local"
 LOCALS = frozenset(name for name, row in PROVIDERS.items() if row.is_free)
@@ -42,17 +43,49 @@ class Choice(NamedTuple):
 
 
 def choose(
-    environment: Mapping[str, str], *, wanted: str | None = None, model: str | None = None, base_url: str | None = None
+    environment: Mapping[str, str],
+    *,
+    wanted: str | None = None,
+    model: str | LanguageModel | None = None,
+    base_url: str | None = None,
 ) -> Choice:
     """Returns the provider that is asked for; else the one whose key is set, in the environment before the vault; else
-    what is at `base_url`; else the local model. Raises UsageError."""
+    what is at `base_url`; else the local model. A model that is an object is its own provider. Raises UsageError."""
+    given = model_object(model)
+    if given is not None:
+        return _choice_of(given, wanted or base_url)
+    if wanted == PYTHON:
+        raise UsageError(
+            f"The provider {PYTHON} is a model object: give it as World.open(model=...).", code="unknown_provider"
+        )
     row = provider(wanted or _keyed(environment) or (COMPATIBLE if base_url else LOCAL))
     if base_url and row.name in LOCALS:
         raise UsageError(
             f"The local model has no other address: name a provider for {base_url}, such as {COMPATIBLE}.",
             code="bad_base_url",
         )
-    return Choice(row.name, model or row.default_model)
+    return Choice(row.name, model if isinstance(model, str) and model else row.default_model)
+
+
+def model_object(model: str | LanguageModel | None) -> LanguageModel | None:
+    """Returns a model that is an object, None for a name. Raises UsageError (`bad_model`) for an object that is no
+    model."""
+    if model is None or isinstance(model, str):
+        return None
+    if isinstance(model, type) or not callable(getattr(model, "generate", None)):
+        what = f"the class {model.__name__}: make an object of it" if isinstance(model, type) else type(model).__name__
+        raise UsageError(
+            f"model is a model's name, or an object with `async def generate(request, *, on_event=None)`, not {what}.",
+            code="bad_model",
+        )
+    return model
+
+
+def _choice_of(model: LanguageModel, other: str | None) -> Choice:
+    if other is not None:
+        raise UsageError(f"The model is an object, which asks no provider: leave {other} out.", code="bad_model")
+    name = getattr(model, "name", None)
+    return Choice(PYTHON, name if isinstance(name, str) and name else type(model).__name__)
 
 
 def addresses(environment: Mapping[str, str], chosen: str, base_url: str | None = None) -> dict[str, Address]:
@@ -74,7 +107,8 @@ def _keyed(environment: Mapping[str, str]) -> str | None:
 class Models:
     """Every provider behind one `generate`; the local engine starts when it is first asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, given: LanguageModel | None = None) -> None:
+        self._given = given
         self._client: ModelClient | None = None
         self._engine = LocalEngine()
         self._starting = asyncio.Lock()
@@ -82,13 +116,29 @@ class Models:
     async def generate(
         self, request: GenerateRequest, *, on_event: Callable[[AiEvent], None] | None = None
     ) -> Completion:
-        """As `ModelClient.generate`; Unavailable when the local model is not here."""
+        """As `ModelClient.generate`; Unavailable when the local model is not here, or the model is an object of another
+        process."""
+        if request.provider == PYTHON:
+            return await self._ask_object(request, on_event)
         if request.provider in LOCALS:
             await self._start(on_event)
             request = replace(request, base_url=self._engine.base_url, api_key=self._engine.api_key)
         if self._client is None:
             self._client = ModelClient()
         return await self._client.generate(request, on_event=on_event)
+
+    async def _ask_object(self, request: GenerateRequest, on_event: Callable[[AiEvent], None] | None) -> Completion:
+        if self._given is None:
+            raise Unavailable(
+                f"The model {request.model} is an object of the program that asked it, and is not in this process: "
+                "open the world with World.open(model=...), or send the next message to a model with a name.",
+                code="model_elsewhere",
+            )
+        answer: object = await self._given.generate(request, on_event=on_event)
+        if not isinstance(answer, Completion):
+            why = f"{type(self._given).__name__}.generate returned {type(answer).__name__}, and no Completion."
+            raise UsageError(why, code="bad_model")
+        return answer
 
     async def _start(self, on_event: Callable[[AiEvent], None] | None) -> None:
         async with self._starting:

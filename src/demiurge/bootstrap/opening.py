@@ -41,7 +41,8 @@ from demiurge.bootstrap.manifest_change import (
     sources_of,
     tools_of,
 )
-from demiurge.bootstrap.models import Choice, addresses, choose
+from demiurge.bootstrap.models import Choice, addresses, choose, model_object
+from demiurge.bootstrap.resources import checked_blobs, handlers_resources, observing_resources
 from demiurge.bootstrap.secrets import open_secrets
 from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.bootstrap.world_options import WorldOptions
@@ -56,6 +57,7 @@ from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.spec import ToolSpec
 from demiurge.values.caller import USER, Caller
 from demiurge.world.effect_kinds import tables
+from demiurge.world.effects.program_objects import ProgramObjects
 
 __all__ = ["Opening"]
 
@@ -77,6 +79,7 @@ class Opening:
     events: EventCodec
     losses: Losses
     observers: Observers
+    objects: ProgramObjects
     given: Definitions | None
     adopts: bool
 
@@ -87,7 +90,14 @@ class Opening:
         source = WorldTools(options.tools)
         code = {**app().reducers, **reducers_of(options.reducers)}
         hosts = checked_hosts(options.http) if options.http is not None else None
-        config = ProcessConfig(source, options.policy, options.system_prompt, code, allowed_hosts=hosts)
+        config = ProcessConfig(
+            source,
+            options.policy,
+            options.system_prompt,
+            code,
+            allowed_hosts=hosts,
+            settings=options.settings,
+        )
         check_adapters(options.adapters)
         given = read_definitions(options.manifest) if options.manifest is not None else None
         if given is not None:
@@ -99,7 +109,10 @@ class Opening:
             choice,
             events=EventCodec((*source.result_types(), *options.session_types)),
             losses=Losses(options.folder, options.environment, options.accept_losses),
-            observers=Observers.of(options.emit, options.resources),
+            observers=Observers.of(options.emit, observing_resources(options.resources, options.spans)),
+            objects=ProgramObjects(
+                handlers_resources(options.resources), checked_blobs(options.blobs), model_object(options.model)
+            ),
             given=given,
             adopts=options.adopt or given is not None,
         )
@@ -240,10 +253,12 @@ class Opening:
 
     @property
     def _must_match_owner(self) -> bool:
-        """True if the options name tools, hosts, a policy, a prompt or code: these must equal the owner's."""
+        """True if the options name tools, hosts, a policy, a prompt, settings, code or a model that is an object: the
+        owner must have the same."""
         options = self.options
-        named = options.system_prompt is not None or options.http is not None or self._names_tools
-        return named or bool(options.policy or options.reducers)
+        named = (options.policy, options.system_prompt, options.http, self.objects.model)
+        is_named = any(option is not None for option in named) or bool(options.reducers or options.settings)
+        return self._names_tools or is_named
 
     def _read_silent_owner(self) -> Backend:
         """Opens the files of the world for reading while its owner does not respond. Raises Unavailable, Damaged,
@@ -303,6 +318,7 @@ class Opening:
             adapters=options.adapters,
             tools_may_change=self.source.may_change,
             observers=self.observers,
+            objects=self.objects,
             errors=ToolErrorLog(environment=environment) if errors is True else errors or None,
             begins_as=begins_as,
             takes_up=units,

@@ -7,19 +7,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from demiurge.bootstrap.manifest import Code
 from demiurge.bootstrap.world_tools import GivenTools
-from demiurge.errors import UsageError
+from demiurge.errors import InvalidValue, UsageError
+from demiurge.models.port import LanguageModel
+from demiurge.models.request import temperature_text
+from demiurge.tools.context import ResourceRegistry
 from demiurge.tools.events import AiEvent
 from demiurge.tools.execution.error_log import ToolErrorLog
+from demiurge.tools.execution.ports import BlobSink
 from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.telemetry.spans import SpanSink
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import Clock, SystemClock
 from demiurge.world.effect import Adapter
 
-__all__ = ["WorldOptions", "chosen_caller", "require_policy"]
+__all__ = ["CHAT_SETTINGS", "WorldOptions", "chosen_caller", "require_policy"]
+
+CHAT_SETTINGS: Final = ("max_tokens", "temperature", "window_turns")
+"""The settings of a manifest that options of the same name replace."""
 
 LOG = logging.getLogger(__name__)
 
@@ -35,8 +43,11 @@ class WorldOptions:
     policy: ToolPolicy | None = None
     system_prompt: str | None = None
     provider: str | None = None
-    model: str | None = None
+    model: str | LanguageModel | None = None
     base_url: str | None = None
+    max_tokens: int | None = None
+    temperature: float | str | None = None
+    window_turns: int | None = None
     create: bool = True
     perform: bool = True
     read_only: bool = False
@@ -47,13 +58,26 @@ class WorldOptions:
     adapters: Sequence[Adapter] = ()
     log_tool_errors: bool | ToolErrorLog = False
     emit: Callable[[AiEvent], object] | None = None
-    resources: Mapping[Any, Any] = field(default_factory=dict)
+    resources: Mapping[Any, Any] | ResourceRegistry = field(default_factory=dict)
+    blobs: BlobSink | None = None
+    spans: SpanSink | None = None
     accept_losses: str | None = None
     tell: Callable[[str], None] = LOG.warning
     caller: Caller = USER
     page_url: str | None = None
     http: Sequence[str] | None = None
     clock: Clock = field(default_factory=SystemClock)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of chats that these options name, as the manifest writes them. Raises InvalidValue."""
+        named: dict[str, Any] = {"max_tokens": self.max_tokens, "window_turns": self.window_turns}
+        for name, value in named.items():
+            if value is not None and (type(value) is not int or value < 1):
+                raise InvalidValue("is a whole number, at least 1", path=name)
+        if self.temperature is not None:
+            named["temperature"] = temperature_text(self.temperature)
+        return {name: value for name, value in named.items() if value is not None}
 
     def __post_init__(self) -> None:
         if self.policy is not None:

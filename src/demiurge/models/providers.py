@@ -19,7 +19,7 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.wire import anthropic, openai_chat, openai_responses
 from demiurge.wire.items import Audio, Completion, Image, Item, TextFormat, ToolChoice
 
-__all__ = ["PROVIDERS", "Provider", "is_reasoning", "provider"]
+__all__ = ["PROVIDERS", "PYTHON", "Provider", "is_reasoning", "provider"]
 
 
 class StreamDecoder(Protocol):
@@ -82,6 +82,9 @@ _OPENAI_BASE = f"https://{_OPENAI_HOST}/v1"
 _OPENAI_KEY = "OPENAI_API_KEY"
 _OPENAI_ALIAS = "llm/api"
 _OPENAI_MODEL = "gpt-5-mini"
+PYTHON = "python"
+"""The provider of models that are Python objects."""
+
 _USAGE = {"stream_options": {"include_usage": True}}
 
 _ROWS = (
@@ -144,6 +147,14 @@ _ROWS = (
         takes=(),
         writes_calls_as_text=True,
         prompt_catalog=False,
+    ),
+    Provider(  # an object of the program that opened the world; no request leaves the process
+        name=PYTHON,
+        path="",
+        wire=openai_chat,
+        limit="max_tokens",
+        limit_elsewhere="max_tokens",
+        default_model="",
     ),
 )
 _ALIASES = {"openai": "openai-responses"}

@@ -5,12 +5,18 @@ Invariant: `api_key` is the only secret here; it is left out of `repr`, so that 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from decimal import Decimal
 
+from demiurge.errors import InvalidValue
 from demiurge.tools.spec import ToolSpec
+from demiurge.values.formats import dec128
 from demiurge.wire.items import Item, TextFormat, ToolChoice
 
-__all__ = ["GenerateRequest"]
+__all__ = ["GenerateRequest", "temperature_text"]
+
+_HOTTEST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +37,15 @@ class GenerateRequest:
     base_url: str | None = None
     idempotency_key: str | None = None
     timeout_s: float = 600.0
+
+
+def temperature_text(given: float | str) -> str:
+    """Returns a temperature as decimal text, such as "0.7". Raises InvalidValue for anything but 0 to 2."""
+    is_number = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
+    try:
+        text = dec128(f"{Decimal(repr(given)):f}" if is_number else given if isinstance(given, str) else "")
+    except ValueError:
+        text = "-1"
+    if not 0 <= Decimal(text) <= _HOTTEST:
+        raise InvalidValue(f"is a number from 0 to {_HOTTEST}, such as 0.7", path="temperature")
+    return text

@@ -49,6 +49,7 @@ from demiurge.values.clock import Clock, SystemEntropy
 from demiurge.world.connection_credentials import ConnectionCredentials
 from demiurge.world.effect import Adapter
 from demiurge.world.effects.binding import WorldParts, shipped_adapters
+from demiurge.world.effects.program_objects import ProgramObjects
 from demiurge.world.history.replay import KeptCode
 from demiurge.world.host import Host
 from demiurge.world.host.timers import sleep_of
@@ -68,7 +69,8 @@ class Owner:
 
     `events`: the codec of the events in sessions of chats. `adapters`: adapters beside the built-in ones. `adoption`:
     is told of forks. `folder`: the folder of the ledger, None for a world without one. `errors`: where an author reads
-    why a tool failed. `observers`: are told of tool calls. `page_url`: where people open the world. With
+    why a tool failed. `observers`: are told of tool calls. `objects`: those of the
+    program. `page_url`: where people open the world. With
     `tools_may_change` the source may later list a tool that needs the ledger. With `perform` False this process
     performs no effects; the process that opens the world next does. `begins_as`: how, and for whom, the manifest comes
     into force. `takes_up`: the units with which this owner goes on after a hand-over; None if there was none."""
@@ -91,6 +93,7 @@ class Owner:
         errors: ToolErrorLog | None = None,
         tools_may_change: bool = False,
         observers: Observers | None = None,
+        objects: ProgramObjects | None = None,
         begins_as: tuple[str, Caller] = (OPENED, USER),
         takes_up: Sequence[str] | None = None,
         page_url: str | None = None,
@@ -121,7 +124,8 @@ class Owner:
         self.changing = asyncio.Lock()
         """The lock for starting the host, replacing the manifest and erasing, which exclude each other."""
         self._adapters, self._addresses, self._performs = adapters, addresses, perform
-        self._models, self._page_url = Models(), page_url
+        self._objects = objects if objects is not None else ProgramObjects()
+        self._models, self._page_url = Models(self._objects.model), page_url
         self._webhook_notices: WebhookNotices | None = None
         self._tools_may_change, self._observers = tools_may_change, observers or Observers()
         self._errors = errors and replace(errors, secrets=lambda: secrets.values(self.manifest))
@@ -215,6 +219,7 @@ class Owner:
             is_ours=self.local_approvals.holds,
             errors=self._errors,
             observers=self._observers,
+            objects=self._objects,
         )
         return [*self._adapters, *shipped_adapters(parts)]
 

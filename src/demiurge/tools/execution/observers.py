@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.authoring.signature import is_async_callable
@@ -21,9 +21,10 @@ from demiurge.tools.telemetry.graph_run import GraphRun
 from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.tools.telemetry.spans import SpanSink, ToolSpan
 
-__all__ = ["HeldNotifications", "Observers"]
+__all__ = ["OBSERVERS", "HeldNotifications", "Observers"]
 
-_ACCEPTED = (SpanSink, RunSummary, GraphRun)
+OBSERVERS: Final = (SpanSink, RunSummary, GraphRun)
+"""The types of resources that observe tool calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +37,10 @@ class Observers:
 
     @classmethod
     def of(cls, emit: Callable[[AiEvent], object] | None, resources: Mapping[Any, Any]) -> Observers:
-        """Returns the observers among a runner's arguments. Raises InvalidValue for an `emit` that is async, and for
-        a resource that is no SpanSink, RunSummary or GraphRun: a world binds its tools' capabilities itself."""
+        """Returns the observers among a runner's arguments; other resources are not looked at. Raises InvalidValue for
+        an `emit` that is async."""
         if emit is not None and (not callable(emit) or is_async_callable(emit)):
             raise InvalidValue("must be a function that is not async: it is not awaited", path="emit")
-        foreign = [str(getattr(kind, "__name__", kind)) for kind in resources if kind not in _ACCEPTED]
-        if foreign:
-            what = "a world takes a SpanSink, a RunSummary and a GraphRun, and binds its tools' capabilities itself"
-            raise InvalidValue(what, path=f"resources.{foreign[0]}")
         summary = resources.get(RunSummary)
         if summary is None:
             summary = RunSummary(resources.get(GraphRun))

@@ -22,6 +22,7 @@ from demiurge.values.clock import Clock, Entropy
 from demiurge.world.connection_credentials import ConnectionCredentials
 from demiurge.world.effect import Adapter, EffectCall
 from demiurge.world.effect_kinds import tables
+from demiurge.world.effects.program_objects import ProgramObjects
 from demiurge.world.sealing import Sealing
 from demiurge.world.secrets import Secrets
 from demiurge.world.sessions import Sessions
@@ -50,6 +51,7 @@ class WorldParts:
     observers: Observers
     credentials: ConnectionCredentials
     webhook_keys: WebhookKeys
+    objects: ProgramObjects
 
 
 class Bindable(Protocol):

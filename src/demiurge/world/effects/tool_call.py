@@ -24,6 +24,7 @@ The answer to a question (`core__ask_user`) goes through the runner too, and bec
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -37,6 +38,7 @@ from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import HeldNotifications, Observers
+from demiurge.tools.execution.ports import notify
 from demiurge.tools.ledger.idempotency import IdempotencyStrategy
 from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.ledger.reconcile import reconciling
@@ -56,6 +58,7 @@ from demiurge.world.effect_kinds.tool_call import TOOLS
 from demiurge.world.effects.binding import WorldParts, capabilities
 from demiurge.world.effects.chosen_connection import ChosenConnection
 from demiurge.world.effects.edited_answer import answer_text
+from demiurge.world.effects.program_objects import ProgramObjects
 from demiurge.world.effects.read_only_ledger import ReadOnlyLedger
 from demiurge.world.effects.recorded_answer import ANSWERED, QUESTIONS, RecordedAnswer, waiting_policy
 from demiurge.world.effects.tool_limits import ToolLimits
@@ -75,7 +78,7 @@ class ToolCalls:
     """The adapter of `tool.call`. `source` holds every tool that this process can run. Without `sessions` handlers have
     none, without a `ledger` equal calls of different turns are different calls, without `sealing` they cannot put into
     the secret vault. `errors` is where an author reads why a tool failed; `observers` hear of each call that is
-    answered here."""
+    answered here. `objects`: those of the program that opened the world."""
 
     kinds = TOOLS.names
 
@@ -90,11 +93,12 @@ class ToolCalls:
         errors: ToolErrorLog | None = None,
         observers: Observers | None = None,
         credentials: ConnectionCredentials | None = None,
+        objects: ProgramObjects | None = None,
     ) -> None:
         self._observers = observers if observers is not None else Observers()
         self._source, self._clock, self._sessions, self._ledger = source, clock, sessions, ledger
         self._sealing, self._is_ours, self._errors = sealing, is_ours, errors
-        self._credentials = credentials
+        self._credentials, self._objects = credentials, objects if objects is not None else ProgramObjects()
 
     @classmethod
     def bind(cls, parts: WorldParts) -> ToolCalls:
@@ -108,6 +112,7 @@ class ToolCalls:
             parts.errors,
             parts.observers,
             parts.credentials,
+            parts.objects,
         )
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
@@ -219,6 +224,7 @@ class ToolCalls:
             self._tools(call),
             policy=_policy(call),
             resources={
+                **self._objects.resources,
                 **capabilities(call, self._sealing),
                 People: RecordedAnswer(call),
                 **limits.resources,
@@ -263,6 +269,8 @@ class ToolCalls:
         result = ran.result
         for data in ran.sink.kept:
             await call.put_blob(data)
+            if self._objects.blobs is not None:
+                await asyncio.to_thread(notify, "blobs", self._objects.blobs.put, data)
         view = canonical_json.encode(result.value) if result.ok else None
         return succeeded(
             tool_call_id=result.tool_call_id,
