@@ -93,7 +93,7 @@ def addresses(environment: Mapping[str, str], chosen: str, base_url: str | None 
     return {
         name: address_of(row, environment, base_url if name == chosen else None)
         for name, row in PROVIDERS.items()
-        if name not in LOCALS
+        if name not in (*LOCALS, PYTHON)
     }
 
 
