@@ -102,6 +102,11 @@ class Terminal:
         time.sleep(0.3)
         self.interrupt()
 
+    def settle(self) -> None:
+        """Takes what the command still writes, until it has been silent for a second."""
+        while select.select([self._master], [], [], 1)[0]:
+            self._take(os.read(self._master, 65536))
+
     def end(self) -> int:
         """Wait for the end, reading on so that nothing blocks."""
         clock = SystemClock()

@@ -36,8 +36,8 @@ LEAST: Final = 16
 
 
 class CardFacts(NamedTuple):
-    """The facts about a waiting call beside the call itself: the tool's effect level, description and schema, why a person
-    is asked, and whose policy says so."""
+    """The facts that a card shows beside the call: the tool's effect level, description and schema, why a person is
+    asked, and whose policy says so."""
 
     effect: str
     description: str
@@ -52,7 +52,7 @@ def card_lines(
     """Returns the card as lines of the screen's width. `changed` are the arguments that the person has changed."""
     width = max(LEAST, screen.width - 2)
     bar = screen.lines(Text(output.symbol("│", "|"), style="yellow"))[0]
-    head = Text("? ", style="bold yellow").append(visible(pending["tool"]), style="bold")
+    head = Text.assemble(("? ", "bold yellow"), (visible(pending["tool"]), "bold"))
     head.append(f" {EFFECTS[facts.effect]} ({facts.effect})" if facts.effect in EFFECTS else " has no known effect")
     rows = screen.lines(head)
     for text in _body(pending, facts, changed, width):
@@ -94,7 +94,7 @@ def _arguments(arguments_json: str, schema: Mapping[str, Any], changed: Collecti
         yield Text("no arguments")
     longest = max((len(visible(name)) for name in arguments), default=0)
     for name in in_order(schema, arguments):
-        shown = Text(visible(name), style="bold cyan")
+        shown = Text.assemble((visible(name), "cyan"))
         if name in changed:
             shown.append(" (changed)", style="bold yellow")
         if name not in schema.get("properties", {}):
@@ -103,7 +103,7 @@ def _arguments(arguments_json: str, schema: Mapping[str, Any], changed: Collecti
         beside = _beside(value)
         pad = " " * max(1, min(longest, 20) + 2 - len(shown))
         if beside is not None and len(shown) + len(pad) + len(beside) <= width:
-            yield shown.append(pad, style="").append(beside, style="")
+            yield shown.append(pad).append(beside)
             continue
         text = value if isinstance(value, str) else output.as_json(value, indent=2)
         size = f"  {len(text):,} characters" if isinstance(value, str) else ""

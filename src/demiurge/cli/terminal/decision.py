@@ -32,8 +32,8 @@ from demiurge.values import canonical_json
 
 __all__ = ["PersonAtTerminal"]
 
-KEYS: Final = "  y once, a allow in this chat, e edit, n refuse, ? why: "
-EDITED_KEYS: Final = "  y run it with these arguments, e edit again, n refuse, ? why: "
+KEYS: Final = "y once, a allow in this chat, e edit, n refuse, ? why: "
+EDITED_KEYS: Final = "y run it so, e edit again, n refuse, ? why: "
 DECLINE: Final = "/decline"
 
 
@@ -53,7 +53,7 @@ class PersonAtTerminal:
             verdict, _, rest = self._ask(left, EDITED_KEYS if arguments_json is not None else KEYS).partition(" ")
             verb, rest = verdict.lower(), rest.strip()
             if verb in ("n", "no"):
-                return Decision(False, rest or ask(self._portal, "  Why? The model is told (Enter: no reason): "))
+                return Decision(False, rest or ask(self._portal, "Why? The model is told (Enter: no reason): "))
             if verb in ("?", "why"):
                 self._print(why_lines(self._world, self._portal, pending["tool"]))
             elif verb in ("", "m", "more") and left:
@@ -80,12 +80,12 @@ class PersonAtTerminal:
         """Returns the answer to a question; a Decision rejects the question. Raises EOFError (Ctrl-D: later),
         KeyboardInterrupt."""
         choices, takes_words = asks["choices"] or (), asks["allow_other"] or not asks["choices"]
-        head = self._screen.lines(Text("? ", style="bold yellow").append("The model asks:", style="bold"))
+        head = self._screen.lines(Text.assemble(("? ", "bold yellow"), ("The model asks:", "bold")))
         asked = [row for line in question_lines(asks) for row in chop_cells(line, self._screen.width)]
         left = self._begin([*head, *asked])
         hint = ("a number, or your own words" if takes_words else "a number") if choices else "your own words"
         while True:
-            text = self._ask(left, f"  Your answer ({hint}; {DECLINE} and why rejects it): ")
+            text = self._ask(left, f"Your answer ({hint}; {DECLINE} rejects): ")
             verb, _, reason = text.partition(" ")
             if verb == DECLINE:
                 return Decision(False, reason.strip())
@@ -121,7 +121,7 @@ class PersonAtTerminal:
         return lines[page:]
 
     def _ask(self, left: list[str], question: str) -> str:
-        more = f"  Enter shows more ({len(left)} lines), n refuses, ? why: "
+        more = f"Enter shows more ({len(left)} lines), n refuses, ? why: "
         return ask(self._portal, more if left else question)
 
     def _print(self, lines: list[str]) -> None:

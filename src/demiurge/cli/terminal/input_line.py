@@ -96,6 +96,6 @@ def ask(portal: Portal, question: str) -> str:
     Raises EOFError (Ctrl-D), KeyboardInterrupt."""
     if not (output.is_terminal(sys.stdin) and output.is_terminal(output.stdout())):
         return input(question).strip()
-    session: PromptSession[str] = PromptSession(include_default_pygments_style=False)
+    session: PromptSession[str] = PromptSession(include_default_pygments_style=False, reserve_space_for_menu=0)
     with portal.lent():
         return session.prompt(FormattedText([("bold", question)])).strip()

@@ -43,7 +43,7 @@ def offered_rule(portal: Portal, screen: Screen, pending: Mapping[str, Any], cha
                 screen.print(screen.lines(Text(f"  {output.plain(error.message)}", style="yellow")))
         for row in _rule_rows(pending, terms):
             screen.print(screen.lines(row))
-        said = ask(portal, "  Type yes to make the rule, changes as above, or Enter to go back: ")
+        said = ask(portal, "yes makes the rule, Enter goes back; or change it: ")
         if said.lower() == "yes":
             return terms
         if not said:

@@ -44,6 +44,10 @@ __all__ = ["COMMANDS", "SlashCommand", "command_of", "message_of", "unknown_comm
 
 COMMAND: Final = re.compile(r"/([A-Za-z][A-Za-z_-]*)?(?:\s+(.*))?", re.DOTALL)
 SHORTEST_ID: Final = 6
+WIDE: Final = 90
+"""The least columns for a table of tools that says what each does."""
+
+DECISIONS: Final = {"allow": "runs", "require_approval": "asks you", "deny": "denied"}
 NEW_CHATS: Final = 10_000
 
 
@@ -151,11 +155,14 @@ def _tools(talk: Talk, text: str) -> None:
     found = [view for view in views if text in view["id"] and (text or view["decision"] != "deny")]
     if not found:
         raise NotFound(f"No tool here has {text!r} in its name; /tools lists them.", code="no_tool")
-    table = _table("tool", "effect", "decision", "what it does")
+    is_wide = talk.screen.width >= WIDE
+    table = _table("tool", "policy", "effect", *(("what it does",) if is_wide else ()))
+    for column in table.columns:
+        column.no_wrap, column.overflow = True, "ellipsis"
     for view in found:
-        decision = {"allow": "runs", "require_approval": "asks you", "deny": "denied"}[view["decision"]]
-        table.add_row(view["id"], view["effect"].replace("_", " "), decision, view["description"].split("\n")[0])
-    talk.show(table)
+        row = view["id"], DECISIONS[view["decision"]], view["effect"].replace("_", " ")
+        table.add_row(*row, *((view["description"].split("\n")[0],) if is_wide else ()))
+    talk.show(table, Text("/tools NAME shows one of them.", style="dim"))
 
 
 def _show_tool(talk: Talk, view: Mapping[str, Any]) -> None:
