@@ -180,6 +180,23 @@ async def test_a_refused_call_leaves_what_every_call_leaves(
         assert asked.count("demiurge/ToolCallRequested@1") == asked.count("demiurge/ToolCallRefused@1") == 1
 
 
+async def test_a_field_that_a_model_made_up_is_named_to_the_model_alone(tmp_path: Path, provider: Provider) -> None:
+    name = "canary-6d1e80c7aa"
+    provider.say(
+        proposes(("c1", "math_add", f'{{"a": 1, "b": 2, "{name}": 3}}')), Provider.answer(Provider.text("So."))
+    )
+    async with watched_world(tmp_path / "w", provider) as found:
+        reply = await found.world.chat().send("Go.")
+        told = (await found.texts())["c1"]
+        assert f"Found: unknown field {name}; known: a, b." in told
+        records = [record.body for record in found.world.journal.read()]
+        receipt = next(body["payload"] for body in records if body.get("payload", {}).get("tool_call_id") == "c1")
+        assert "Found: unknown field; known: a, b." in receipt["message"]
+        public = found.world.blobs.get(receipt["record_ref"])
+        for place in (records, found.shown, found.trace(), [call.message for call in reply.tool_calls], public):
+            assert name not in repr(place)
+
+
 async def test_every_call_of_the_largest_answer_leaves_what_every_call_leaves(
     tmp_path: Path, provider: Provider
 ) -> None:

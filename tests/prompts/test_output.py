@@ -65,15 +65,15 @@ def test_an_answer_is_read_into_its_type() -> None:
 @pytest.mark.parametrize(
     ("answer", "fields"),
     [
-        ('{"parts": [{"number": "3"}]}', ("parts[0].number must be an integer",)),
-        ('{"parts": [{"number": 3.0}]}', ("parts[0].number must be an integer",)),
-        ('{"parts": [{"number": true}]}', ("parts[0].number must be an integer",)),
-        ('{"parts": [{"number": 3, "kind": "screw"}]}', ("parts[0].kind must be one of the listed values",)),
-        ('{"parts": [{}]}', ("parts[0].number is required",)),
-        ("{}", ("parts is required",)),
-        ('{"parts": [], "secret": 1}', ("there is an unknown field",)),
-        ('{"parts": [{"number": 3, "secret": 1}]}', ("parts[0] has an unknown field",)),
-        ("[]", ("the object must be an object",)),
+        ('{"parts": [{"number": "3"}]}', ("parts[0].number: must be an integer",)),
+        ('{"parts": [{"number": 3.0}]}', ("parts[0].number: must be an integer",)),
+        ('{"parts": [{"number": true}]}', ("parts[0].number: must be an integer",)),
+        ('{"parts": [{"number": 3, "kind": "screw"}]}', ("parts[0].kind: one of bolt, nut",)),
+        ('{"parts": [{}]}', ("parts[0].number: is required",)),
+        ("{}", ("parts: is required",)),
+        ('{"parts": [], "secret": 1}', ("unknown field; known: note, parts",)),
+        ('{"parts": [{"number": 3, "secret": 1}]}', ("parts[0]: unknown field; known: kind, number",)),
+        ("[]", ("the object: must be an object",)),
     ],
 )
 def test_a_wrong_answer_is_refused_with_its_fields(answer: str, fields: tuple[str, ...]) -> None:

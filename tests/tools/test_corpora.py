@@ -116,8 +116,8 @@ def _is_at(text: str, place: str) -> bool:
     if place.endswith("*union*"):  # said at the union, or deeper, by the arm that was meant
         return text.startswith(place.removesuffix("*union*"))
     if not place:
-        return text == "there is an unknown field" or text.startswith("the object ")
-    return text.startswith(f"{place} ")
+        return text.startswith(("unknown field", "the object"))
+    return text.startswith(f"{place}: ")
 
 
 def _places(error: jsonschema.ValidationError, declared: set[str]) -> Iterator[str]:

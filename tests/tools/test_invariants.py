@@ -129,7 +129,7 @@ def test_invariant_05_toolcallid_stable() -> None:
 
 def test_invariant_10_tool_semantics_canonical() -> None:
     names = [field.name for field in dataclasses.fields(ToolSpec)]
-    assert names == ["name", "description", "input_schema", "effect", "redaction", "spec_hash"]
+    assert names == ["name", "description", "input_schema", "effect", "redaction", "spec_hash", "details"]
     record = {field.name for field in dataclasses.fields(ToolInvocationRecord)}
     assert record >= {
         "tool_call_id",
@@ -432,7 +432,10 @@ def test_every_call_answered_and_start_before_result(tool_id: str, args: Any, ca
     if result is not None:
         assert result.tool_call_id == result.record.tool_call_id == events[0].tool_call_id
         assert events[1].is_error is not result.ok
-        assert events[1].result == (result.value if result.ok else json.loads(result.content))
+        said = result.value
+        if not result.ok:  # the model's text may also name fields that the model made up
+            said = {**json.loads(result.content), "message": result.safe_message}
+        assert events[1].result == said
         assert (result.error_code is None, result.safe_message is None) == (result.ok, result.ok)
     assert runner.summary.to_json()["calls"] == 1
 
@@ -471,7 +474,7 @@ def test_safe_message_of_wrong_arguments_names_declared_fields_only() -> None:
     """SAFE_MESSAGE_IS_FROM_TABLE: the table's sentence, then paths."""
     result = events_of(json.dumps({CANARY: CANARY}))[-1]
     table = SAFE_MESSAGES[ToolErrorCode.VALIDATION]
-    assert result.safe_message == f"{table} Found: text is required; there is an unknown field."
+    assert result.safe_message == f"{table} Found: text: is required; unknown field; known: text."
 
 
 async def waiting_handler(params: Query, *, context: ToolContext) -> ToolResult[Found]:

@@ -1,87 +1,72 @@
-"""Says which argument of a call does not fit the schema of its tool, and what the schema wants there.
-
-The text names arguments and repeats parts of the schema, never a value that was sent: a value may be a secret.
-"""
+"""Checks the arguments of a call that a person changed, without the tool's code: says which argument does not fit the
+schema of the tool, and what the schema wants there."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from demiurge.tools.argument_check import may_fit
+from demiurge.tools.argument_faults import ArgumentFault, field_path, phrase_of, rule_words, unknown_fields
 
 __all__ = ["argument_problem"]
 
-TYPES: Final[Mapping[str, str]] = {
-    "array": "a list",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "null": "null",
-    "number": "a number",
-    "object": "an object",
-    "string": "a text",
-}
-
-BOUNDS: Final[Mapping[str, str]] = {
-    "exclusiveMaximum": "less than {}",
-    "exclusiveMinimum": "more than {}",
-    "maximum": "at most {}",
-    "maxItems": "a list of at most {} values",
-    "maxLength": "a text of at most {} characters",
-    "minimum": "at least {}",
-    "minItems": "a list of at least {} values",
-    "minLength": "a text of at least {} characters",
-}
-"""The demand that each keyword of a schema makes on a value, in words."""
+_KEYWORDS: Final = (
+    *("exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum"),
+    *("maxItems", "maxLength", "minItems", "minLength"),
+)
 
 
 def argument_problem(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
-    """Returns the first thing in `arguments` that breaks `schema`, such as `address.street must be a text`; "" if
-    `may_fit` finds nothing."""
-    return "" if may_fit(schema, arguments) else _problem(schema, schema, arguments, "")
+    """Returns the first thing in `arguments` that breaks `schema`, such as `address.street: must be a string`; "" if
+    `may_fit` finds nothing. An unknown field is named, because the person who wrote it reads the text."""
+    return "" if may_fit(schema, arguments) else phrase_of(_fault(schema, schema, arguments, ""), names=True)
 
 
-def _problem(root: Mapping[str, Any], schema: Any, value: Any, path: str) -> str:
+def _fault(root: Mapping[str, Any], schema: Any, value: Any, path: str) -> ArgumentFault:
     if not isinstance(schema, Mapping):
-        return f"{path} is not in the schema"
+        return ArgumentFault(path, "is not allowed")
     schema = _resolved(root, schema)
     options = [option for option in schema.get("anyOf", []) if _fits_type(root, option, value)]
     if len(options) == 1 and not _fits(root, options[0], value):
-        return _problem(root, options[0], value, path)
+        return _fault(root, options[0], value, path)
     if isinstance(value, Mapping):
         required = schema.get("required", ())
         for name in required:
             if name not in value:
-                return f"{_join(path, name)} is missing"
+                return ArgumentFault(field_path(path, name), rule_words("required"))
         named, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+        is_closed = others is False and "patternProperties" not in schema
+        unknown = [name for name in value if name not in named and value[name] is not None]
+        if is_closed and unknown:
+            return unknown_fields(path, unknown, named)
         for name, part in value.items():
             wanted = named.get(name, others)
             if (part is not None or name in required) and not _fits(root, wanted, part):
-                return _problem(root, wanted, part, _join(path, name))
+                return _fault(root, wanted, part, field_path(path, name))
     if isinstance(value, list):
         for index, part in enumerate(value):
             if not _fits(root, schema.get("items", True), part):
-                return _problem(root, schema["items"], part, f"{path}[{index}]")
-    return f"{path or 'the whole'} must be {_wanted(root, schema, value)}"
+                return _fault(root, schema["items"], part, field_path(path, index))
+    return ArgumentFault(path, _wanted(root, schema, value))
 
 
 def _wanted(root: Mapping[str, Any], schema: Any, value: Any) -> str:
     """Returns what the first keyword that `value` breaks wants of it."""
     if not isinstance(schema, Mapping):
-        return "as its schema says"
+        return "is not allowed"
     schema = _resolved(root, schema)
     options = schema.get("anyOf", [])
     if options and not any(_fits(root, option, value) for option in options):
-        return " or ".join(dict.fromkeys(_wanted(root, option, value) for option in options))
-    types = schema.get("type", [])
+        first, *others = dict.fromkeys(_wanted(root, option, value) for option in options)
+        return " or ".join([first, *(words.removeprefix("must be ") for words in others)])
     if not _fits_type(root, schema, value):
-        return " or ".join(TYPES[name] for name in ([types] if isinstance(types, str) else types))
+        return rule_words("type", schema["type"])
     listed = [schema["const"]] if "const" in schema else schema.get("enum", [])
     if listed and not _fits(root, {"enum": listed}, value):
-        return "one of " + ", ".join(json.dumps(option, ensure_ascii=False) for option in listed)
-    broken = (name for name in BOUNDS if name in schema and not _fits(root, {name: schema[name]}, value))
-    return next((BOUNDS[name].format(schema[name]) for name in broken), "as its schema says")
+        return rule_words("enum", listed)
+    broken = (name for name in _KEYWORDS if name in schema and not _fits(root, {name: schema[name]}, value))
+    return next((rule_words(name, schema[name]) for name in broken), "is not valid")
 
 
 def _fits(root: Mapping[str, Any], schema: Any, value: Any) -> bool:
@@ -100,7 +85,3 @@ def _resolved(root: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str
     start, _, name = str(schema.get("$ref", "")).rpartition("/")
     found = root.get(start.removeprefix("#/"), {}).get(name) if start in ("#/$defs", "#/definitions") else None
     return _resolved(root, found) if isinstance(found, Mapping) else schema
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

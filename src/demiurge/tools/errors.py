@@ -12,8 +12,9 @@
         └── PromptValidationError a tool, section or prompt was written wrongly (an InvalidValue)
 
 Codes are closed and messages come from a fixed table. Exception text and arguments may hold secrets, so neither is
-ever quoted. Two things may be added: the field paths of a validation error, and the text of a `ToolUserError` or a
-`ToolValidationError` that a handler raises on purpose.
+ever quoted. Two things may be added: the fields of a validation error with the rules that they break, and the text of
+a `ToolUserError` or a `ToolValidationError` that a handler raises on purpose. The model's text may also name fields
+that the model made up.
 """
 
 from __future__ import annotations
@@ -118,17 +119,26 @@ def failure_text(answer: Mapping[str, Any]) -> str:
 
 class ToolFailure(DemiurgeError):
     """Ends a call with `code`. `message` is the table's sentence, or `safe_message`, which must be deliberate text.
-    `fields` are appended to it."""
+    `fields` are appended to it. `model_message`: the same for the model, with `for_model` in place of `fields`."""
 
-    def __init__(self, code: ToolErrorCode, *, safe_message: str | None = None, fields: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        code: ToolErrorCode,
+        *,
+        safe_message: str | None = None,
+        fields: tuple[str, ...] = (),
+        for_model: tuple[str, ...] = (),
+    ) -> None:
         code = ToolErrorCode(code)
-        text = SAFE_MESSAGES[code]
-        if safe_message is not None:
-            text = safe_message
-        if fields:
-            text = f"{text} Found: {'; '.join(fields)}."
-        super().__init__(text.encode(errors="replace").decode(), code=code)
+        text = SAFE_MESSAGES[code] if safe_message is None else safe_message
+        super().__init__(_with_phrases(text, fields), code=code)
         self.error_code = code
+        self.model_message = _with_phrases(text, for_model or fields)
+
+
+def _with_phrases(text: str, phrases: tuple[str, ...]) -> str:
+    whole = f"{text} Found: {'; '.join(phrases)}." if phrases else text
+    return whole.encode(errors="replace").decode()
 
 
 class ToolUserError(DemiurgeError):
@@ -141,16 +151,19 @@ class ToolUserError(DemiurgeError):
 
 
 class ToolValidationError(DemiurgeError, ValueError):
-    """A value breaks its declared type. `fields` are phrases such as `steps[2].id is required`, which may be shown.
+    """A value breaks its declared type. `fields` are phrases such as `steps[2].id: is required`, which may be shown;
+    `for_model` are the same for the model alone, and may name fields that it made up.
 
     Raised by a handler it is a deliberate refusal: `message` reaches the model and the user unchanged (code
-    `validation`), as that of a ToolUserError does. Raised by a codec, `message` stays inside the process."""
+    `validation`), as that of a ToolUserError does. So it does if a pydantic validator of the parameters raises it.
+    Raised by a codec, `message` stays inside the process."""
 
     code = "validation"
 
-    def __init__(self, message: str, *, fields: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, *, fields: tuple[str, ...] = (), for_model: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.fields = fields
+        self.for_model = for_model or fields
 
 
 class DeadlineExceededError(DemiurgeError, RuntimeError):

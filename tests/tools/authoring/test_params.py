@@ -55,13 +55,13 @@ def test_many_faults_are_not_listed(name: str) -> None:
 
 def test_of_many_faults_against_the_schema_the_first_are_told() -> None:
     assert faults_of({"lists": [[1, 1]] * 100_000})[:2] == (
-        "lists[0] has the same item twice",
-        "lists[1] has the same item twice",
+        "lists[0]: must not have the same item twice",
+        "lists[1]: must not have the same item twice",
     )
 
 
 def test_a_validator_that_breaks_is_a_fault_of_the_arguments() -> None:
-    assert faults_of({"strange": 1}) == ("the object is not valid",)
+    assert faults_of({"strange": 1}) == ("the object: is not valid",)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_moment_has_the_form_that_the_schema_names(kind: Any, taken: list[Any]
     for value in refused:
         with pytest.raises(ToolValidationError) as caught:
             codec.parse(json.dumps({"at": [value]}))
-        assert caught.value.fields[0].startswith("at[0] ")
+        assert caught.value.fields[0].startswith("at[0]: must have the format ")
 
 
 @dataclass

@@ -77,7 +77,7 @@ async def test_a_foreign_tool_runs_like_any_tool(call: Any) -> None:
     refused = await runner.exec(NAME, {"path": 3})
     assert (refused.error_code, refused.safe_message) == (
         "validation",
-        "The arguments do not fit the tool's schema. Found: path must be a string.",
+        "The arguments do not fit the tool's schema. Found: path: must be a string.",
     )
     assert runner.exec_sync(NAME, {"path": "a"}).ok
 
@@ -203,14 +203,14 @@ def test_the_draft_is_the_one_that_is_named() -> None:
     pair: dict[str, Any] = {"a": {"items": [{"type": "string"}]}}
     draft_7, latest = "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"
     wrong = {"a": [3]}
-    assert fields(read_tool(pair, schema={"$schema": draft_7}), wrong) == ("a[0] must be a string",)
-    assert fields(read_tool(pair), wrong) == ("a[0] must be a string",)  # no draft named, and no schema of the newest
+    assert fields(read_tool(pair, schema={"$schema": draft_7}), wrong) == ("a[0]: must be a string",)
+    assert fields(read_tool(pair), wrong) == ("a[0]: must be a string",)  # no draft named, and no schema of the newest
     with pytest.raises(PromptValidationError):
         read_tool(pair, schema={"$schema": latest})
     prefixed: dict[str, Any] = {"a": {"prefixItems": [{"type": "string"}]}}
     assert fields(read_tool(prefixed), wrong) == fields(read_tool(prefixed, schema={"$schema": latest}), wrong) != ()
     assert fields(read_tool(prefixed, schema={"$schema": draft_7}), wrong) == ()
-    assert fields(read_tool({"a": {"minimum": 3, "exclusiveMinimum": True}}), {"a": 3}) == ("a is out of range",)
+    assert fields(read_tool({"a": {"minimum": 3, "exclusiveMinimum": True}}), {"a": 3}) == ("a: must be more than 3",)
 
 
 def test_formats_are_annotations_unless_asked_for() -> None:
@@ -218,7 +218,7 @@ def test_formats_are_annotations_unless_asked_for() -> None:
     for draft in ({}, {"$schema": "http://json-schema.org/draft-07/schema#"}):
         assert fields(read_tool(when, schema=draft), {"when": CANARY}) == ()
         assert fields(read_tool(when, schema=draft, check_formats=True), {"when": CANARY}) == (
-            "when does not have its format",
+            "when: must have the format date-time, such as 2026-01-31T09:30:00Z",
         )
 
 
@@ -229,57 +229,65 @@ NODE = {
     "additionalProperties": False,
 }
 SAID: list[tuple[dict[str, Any], Any, tuple[str, ...]]] = [
-    ({"properties": {"n": {"type": "integer"}}}, {"n": CANARY}, ("n must be an integer",)),
-    ({"properties": {"n": {"type": "integer"}}}, {"n": True}, ("n must be an integer",)),
-    ({"properties": {"n": {"type": ["number", "null"]}}}, {"n": CANARY}, ("n must be a number or null",)),
-    ({"properties": {"n": {"enum": ["a"]}}}, {"n": CANARY}, ("n must be one of the listed values",)),
-    ({"properties": {"n": {"const": "a"}}}, {"n": CANARY}, ("n must be one of the listed values",)),
-    ({"properties": {"n": {"minimum": 3}}}, {"n": 2}, ("n is out of range",)),
-    ({"properties": {"n": {"exclusiveMaximum": 3}}}, {"n": 3}, ("n is out of range",)),
-    ({"properties": {"n": {"multipleOf": 3}}}, {"n": 4}, ("n is not a multiple of its step",)),
-    ({"properties": {"n": {"maxLength": 3}}}, {"n": CANARY}, ("n is too long",)),
-    ({"properties": {"n": {"minLength": 99}}}, {"n": CANARY}, ("n is too short",)),
-    ({"properties": {"n": {"pattern": "^x"}}}, {"n": CANARY}, ("n does not match its pattern",)),
-    ({"properties": {"n": {"minItems": 2}}}, {"n": [CANARY]}, ("n has too few items",)),
-    ({"properties": {"n": {"maxItems": 0}}}, {"n": [CANARY]}, ("n has too many items",)),
-    ({"properties": {"n": {"uniqueItems": True}}}, {"n": [CANARY] * 2}, ("n has the same item twice",)),
-    ({"properties": {"n": {"contains": {"type": "null"}}}}, {"n": [CANARY]}, ("n lacks an item that has to be there",)),
-    ({"properties": {"n": {"not": {"type": "string"}}}}, {"n": CANARY}, ("n is not allowed",)),
-    ({"properties": {"n": False}}, {"n": CANARY}, ("n is not allowed",)),
-    ({"required": ["n", "m"]}, {}, ("n is required", "m is required")),
-    ({"properties": {"o": {"required": ["n"]}}}, {"o": {}}, ("o.n is required",)),
-    ({"dependentRequired": {"a": ["b"]}}, {"a": CANARY}, ("b is required",)),
-    ({"minProperties": 1}, {}, ("the object has too few fields",)),
-    ({"maxProperties": 0}, {CANARY: 1}, ("the object has too many fields",)),
-    ({"propertyNames": {"maxLength": 2}}, {CANARY: 1}, ("the object has a field of a wrong name",)),
-    ({"additionalProperties": False}, {CANARY: 1}, ("there is an unknown field",)),
-    ({"unevaluatedProperties": False}, {CANARY: 1}, ("there is an unknown field",)),
-    ({"additionalProperties": {"type": "null"}}, {CANARY: 1, "007": 2}, ("[*] must be null",)),
+    ({"properties": {"n": {"type": "integer"}}}, {"n": CANARY}, ("n: must be an integer",)),
+    ({"properties": {"n": {"type": "integer"}}}, {"n": True}, ("n: must be an integer",)),
+    ({"properties": {"n": {"type": ["number", "null"]}}}, {"n": CANARY}, ("n: must be a number or null",)),
+    ({"properties": {"n": {"enum": ["a", "b c", 1]}}}, {"n": CANARY}, ('n: one of a, "b c", 1',)),
+    ({"properties": {"n": {"const": "a"}}}, {"n": CANARY}, ("n: must be a",)),
+    ({"properties": {"n": {"minimum": 3}}}, {"n": 2}, ("n: must be at least 3",)),
+    ({"properties": {"n": {"exclusiveMaximum": 3}}}, {"n": 3}, ("n: must be less than 3",)),
+    ({"properties": {"n": {"multipleOf": 3}}}, {"n": 4}, ("n: must be a multiple of 3",)),
+    ({"properties": {"n": {"maxLength": 3}}}, {"n": CANARY}, ("n: must have at most 3 characters",)),
+    ({"properties": {"n": {"minLength": 99}}}, {"n": CANARY}, ("n: must have at least 99 characters",)),
+    ({"properties": {"n": {"pattern": "^x"}}}, {"n": CANARY}, ("n: must match the pattern ^x",)),
+    ({"properties": {"n": {"minItems": 2}}}, {"n": [CANARY]}, ("n: must have at least 2 items",)),
+    ({"properties": {"n": {"maxItems": 0}}}, {"n": [CANARY]}, ("n: must have at most 0 items",)),
+    ({"properties": {"n": {"uniqueItems": True}}}, {"n": [CANARY] * 2}, ("n: must not have the same item twice",)),
+    (
+        {"properties": {"n": {"contains": {"type": "null"}}}},
+        {"n": [CANARY]},
+        ("n: lacks an item that has to be there",),
+    ),
+    ({"properties": {"n": {"not": {"type": "string"}}}}, {"n": CANARY}, ("n: is not allowed",)),
+    ({"properties": {"n": False}}, {"n": CANARY}, ("n: is not allowed",)),
+    ({"required": ["n", "m"]}, {}, ("n: is required", "m: is required")),
+    ({"properties": {"o": {"required": ["n"]}}}, {"o": {}}, ("o.n: is required",)),
+    ({"dependentRequired": {"a": ["b"]}}, {"a": CANARY}, ("b: is required",)),
+    ({"minProperties": 1}, {}, ("the object: must have at least 1 field",)),
+    ({"maxProperties": 0}, {CANARY: 1}, ("the object: must have at most 0 fields",)),
+    (
+        {"propertyNames": {"maxLength": 2}},
+        {CANARY: 1},
+        ("the object: has a field whose name must have at most 2 characters",),
+    ),
+    ({"additionalProperties": False}, {CANARY: 1}, ("unknown field; no field is allowed",)),
+    ({"unevaluatedProperties": False}, {CANARY: 1}, ("unknown field; it is not in the schema",)),
+    ({"additionalProperties": {"type": "null"}}, {CANARY: 1, "007": 2}, ("[*]: must be null",)),
     (
         {"properties": {"l": {"items": {"required": ["n"]}}}},
         {"l": [{"n": 1}, {}, {}]},
-        ("l[1].n is required", "l[2].n is required"),
+        ("l[1].n: is required", "l[2].n: is required"),
     ),
     (
         {"properties": {"l": {"items": {"type": "null"}}}},
         {"l": [1] * 10},
-        (*(f"l[{n}] must be null" for n in range(8)), "and more"),
+        (*(f"l[{n}]: must be null" for n in range(8)), "and more"),
     ),
     (
         {"properties": {"n": {"anyOf": [{"type": "string"}, {"type": "null"}]}}},
         {"n": 3},
-        ("n must be a string or null",),
+        ("n: must be a string or null",),
     ),
     (
         {"properties": {"n": {"anyOf": [{"enum": ["a"]}, {"type": "null"}]}}},
         {"n": CANARY},
-        ("n must be one of the listed values",),
+        ("n: must be a",),
     ),
-    ({"properties": {"n": {"anyOf": [{"minimum": 3}, {"multipleOf": 5}]}}}, {"n": 2}, ("n fits none of its forms",)),
+    ({"properties": {"n": {"anyOf": [{"minimum": 3}, {"multipleOf": 5}]}}}, {"n": 2}, ("n: fits none of its forms",)),
     (
         {"properties": {"n": {"oneOf": [{"minimum": 3}, {"multipleOf": 5}]}}},
         {"n": 5},
-        ("n fits more than one of its forms",),
+        ("n: fits more than one of its forms",),
     ),
     (
         {
@@ -296,12 +304,12 @@ SAID: list[tuple[dict[str, Any], Any, tuple[str, ...]]] = [
             }
         },
         {"shape": {"kind": "circle", "r": CANARY}},
-        ("shape.r must be a number",),
+        ("shape.r: must be a number",),
     ),
     (
         {"properties": {"list": {"$ref": "#/$defs/node"}}, "$defs": {"node": NODE}},
         {"list": {"v": 1, "next": {"v": 2, "next": {"v": CANARY, "next": None, CANARY: 1}}}},
-        ("list.next.next.v must be an integer", "list.next.next has an unknown field"),
+        ("list.next.next.v: must be an integer", "list.next.next: unknown field; known: next, v"),
     ),
 ]
 
@@ -318,10 +326,10 @@ def test_only_names_that_the_schema_declares_are_told() -> None:
         {"7": {"type": "null"}, "a\u200db": {"type": "null"}, "x" * 65: {"type": "null"}, "ü w": {"type": "null"}}
     )
     wrong = {"7": 1, "007": 1, "8": 1, "a\u200db": 1, "x" * 65: 1, "ü w": 1}
-    assert sorted(fields(tool, wrong)) == ["7 must be null", "[*] must be null", "ü w must be null"]
+    assert sorted(fields(tool, wrong)) == ["7: must be null", "[*]: must be null", "ü w: must be null"]
     items = read_tool(schema={"additionalProperties": {"items": {"type": "null"}}})
-    assert fields(items, {"004": [1]}) == ("[*][*] must be null",)
-    assert fields(read_tool(schema={"required": ["a\u200db"]}), {}) == ("a field is required",)
+    assert fields(items, {"004": [1]}) == ("[*][*]: must be null",)
+    assert fields(read_tool(schema={"required": ["a\u200db"]}), {}) == ("a field: is required",)
 
 
 @pytest.mark.parametrize("hidden", ["\u202e", "\U000e0041", "\u200b", "\x07"])
@@ -359,7 +367,7 @@ def test_a_pattern_without_a_linear_engine_is_left_to_its_author(pattern: str) -
     tool = read_tool({"n": {"type": "string", "pattern": pattern}})
     assert tool.spec.input_schema["properties"]["n"]["pattern"] == pattern
     assert fields(tool, {"n": "b"}) == ()
-    assert fields(tool, {"n": 3}) == ("n must be a string",)
+    assert fields(tool, {"n": 3}) == ("n: must be a string",)
 
 
 def test_patterns_are_those_of_ecmascript() -> None:
@@ -420,9 +428,9 @@ def test_a_large_value_that_is_wrong_is_not_explained() -> None:
     tool = read_tool({"x": {"items": {"type": "integer"}}})
     assert fields(tool, {"x": [1] * 100_000}) == ()
     assert fields(tool, {"x": [*range(100_000), CANARY]}) == ("the object is not valid, and too large to say where",)
-    assert fields(tool, {"x": [1] * 1000 + [CANARY]}) == ("x[1000] must be an integer",)
+    assert fields(tool, {"x": [1] * 1000 + [CANARY]}) == ("x[1000]: must be an integer",)
     text = read_tool({"x": {"pattern": "^a*$"}})
-    assert fields(text, {"x": "b" * 50_000}) == ("x does not match its pattern",)
+    assert fields(text, {"x": "b" * 50_000}) == ("x: must match the pattern ^a*$",)
 
 
 def test_references_are_read_as_the_validator_reads_them() -> None:
@@ -436,9 +444,9 @@ def test_references_are_read_as_the_validator_reads_them() -> None:
     }
     for name, reference in names.items():
         definitions = {"$defs": {name: {"type": "null"}}}
-        assert fields(read_tool({"x": {"$ref": reference}}, schema=definitions), {"x": 1}) == ("x must be null",)
+        assert fields(read_tool({"x": {"$ref": reference}}, schema=definitions), {"x": 1}) == ("x: must be null",)
     counted = read_tool({"x": {"$ref": "#/allOf/1"}}, schema={"allOf": [{}, {"maxProperties": 1}]})
-    assert fields(counted, {"x": {"a": 1, "b": 2}}) == ("x has too many fields",)
+    assert fields(counted, {"x": {"a": 1, "b": 2}}) == ("x: must have at most 1 field",)
 
 
 def test_recursion_that_is_plain_is_no_trouble() -> None:

@@ -33,11 +33,11 @@ RUNNER = ToolRunner([measure, still, free], policy=ToolPolicy(("measure", "still
 @pytest.mark.parametrize(
     ("name", "arguments", "sentence"),
     [
-        ("measure", "{}", "text is required."),
-        ("measure", '{"text": "x", "more": 1}', "there is an unknown field."),
-        ("measure", '{"more": 1}', "text is required; there is an unknown field."),
-        ("still", '{"more": 1}', "there is an unknown field."),
-        ("free", '{"given": 1}', "given must be an object."),
+        ("measure", "{}", "text: is required."),
+        ("measure", '{"text": "x", "more": 1}', "unknown field; known: text."),
+        ("measure", '{"more": 1}', "text: is required; unknown field; known: text."),
+        ("still", '{"more": 1}', "unknown field; no field is allowed."),
+        ("free", '{"given": 1}', "given: must be an object."),
     ],
 )
 def test_a_value_that_does_not_fit_is_listed(name: str, arguments: str, sentence: str) -> None:

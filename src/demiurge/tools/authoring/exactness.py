@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 from demiurge.tools.authoring.schema import DECIMAL
 
-__all__ = ["Fault", "inexact", "may_be_inexact"]
+__all__ = ["inexact", "may_be_inexact"]
 
-Fault: TypeAlias = tuple[tuple[int | str, ...], str]
-"""The location of a fault, and its kind as pydantic names it."""
+_Inexact: TypeAlias = tuple[tuple[int | str, ...], str]
+"""The location of a value, and the keyword of the schema that it breaks."""
 
 _DECIMAL = re.compile(DECIMAL)
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -42,17 +42,17 @@ def may_be_inexact(schema: Any) -> bool:
     return any(may_be_inexact(child) for child in children)
 
 
-def inexact(schema: Any, value: Any, location: tuple[int | str, ...] = ()) -> Iterator[Fault]:
-    """Yields the faults of `value`, JSON that pydantic accepted for `schema`."""
+def inexact(schema: Any, value: Any, location: tuple[int | str, ...] = ()) -> Iterator[_Inexact]:
+    """Yields the places where `value`, JSON that pydantic accepted for `schema`, breaks a keyword of it."""
     if not isinstance(schema, Mapping):
         return
     if isinstance(value, int | float) and not any(_equal(value, option) for option in schema.get("enum", (value,))):
         yield location, "enum"
     if schema.get("pattern") == DECIMAL and value is not None:
         if not isinstance(value, str):
-            yield location, "string_type"
+            yield location, "type"
         elif not _DECIMAL.fullmatch(value):
-            yield location, "string_pattern_mismatch"
+            yield location, "pattern"
     form = _FORMATS.get(schema.get("format", ""))
     if form is not None and isinstance(value, str) and not form.fullmatch(value):
         yield location, "format"
@@ -62,7 +62,7 @@ def inexact(schema: Any, value: Any, location: tuple[int | str, ...] = ()) -> It
             yield from inexact(named.get(key, schema.get("additionalProperties")), item, (*location, key))
     elif isinstance(value, list):
         if schema.get("uniqueItems") and len({_identity(item) for item in value}) < len(value):
-            yield location, "unique"
+            yield location, "uniqueItems"
         for index, item in enumerate(value):
             yield from inexact(schema.get("items"), item, (*location, index))
 

@@ -1,15 +1,15 @@
 """Converts a tool's parameters and results: JSON text into a value of the declared type, and a value into JSON.
 
 Both directions are strict: no `"5"` for 5, no unknown fields, no value that its own type would not accept back. The
-text of a failure is decided here too: the path of a *declared* field and a fixed phrase, never a value, a key that
-the model invented, or the text of an exception.
+phrases of a failure name *declared* fields and the rules of the schema (`argument_errors`), never a value or the text
+of an exception.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from itertools import islice
 from math import isfinite
@@ -20,9 +20,11 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.argument_faults import ArgumentFault, explained, unknown_fields
 from demiurge.tools.authoring.adapters import adapter_of
+from demiurge.tools.authoring.argument_errors import fault_of_error, fault_of_rule
 from demiurge.tools.authoring.bytes_text import with_text_bytes
-from demiurge.tools.authoring.exactness import Fault, inexact, may_be_inexact
+from demiurge.tools.authoring.exactness import inexact, may_be_inexact
 from demiurge.tools.authoring.kinds import (
     ANY,
     flat_types,
@@ -38,46 +40,12 @@ from demiurge.values.article import with_article
 
 __all__ = ["ParamsCodec", "ParamsDump", "ResultCodec", "has_params_names", "params_names"]
 
-_MAX_FIELDS = 8
 _MAX_EXPLAINED = 1_000
 """The maximum number of faults that are inspected; each costs some microseconds."""
-_PHRASES: Mapping[str, str] = {
-    "missing": "is required",
-    "missing_argument": "is required",
-    "int_type": "must be an integer",
-    "int_from_float": "must be an integer",
-    "float_type": "must be a number",
-    "finite_number": "must be a finite number",
-    "string_type": "must be a string",
-    "bool_type": "must be true or false",
-    "list_type": "must be an array",
-    "tuple_type": "must be an array",
-    "set_type": "must be an array",
-    "frozen_set_type": "must be an array",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "dataclass_type": "must be an object",
-    "dataclass_exact_type": "must be an object",
-    "enum": "must be one of the listed values",
-    "literal_error": "must be one of the listed values",
-    "string_too_short": "is too short",
-    "string_too_long": "is too long",
-    "string_pattern_mismatch": "does not match its pattern",
-    "too_short": "has too few items",
-    "too_long": "has too many items",
-    "greater_than": "is out of range",
-    "greater_than_equal": "is out of range",
-    "less_than": "is out of range",
-    "less_than_equal": "is out of range",
-    "multiple_of": "is not a multiple of its step",
-    "format": "does not have its format",
-    "unique": "has the same item twice",
-}
-_UNKNOWN_FIELD = frozenset(["extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"])
 
 
 class ParamsCodec:
-    """Parses a tool's arguments. `schema` is the compiled input schema; only its names may be shown. `extra`: what
+    """Parses a tool's arguments. `schema` is the compiled input schema; it may be shown. `extra`: what
     to do with fields that the type does not have.
 
     Raises InvalidValue if pydantic does not support the type."""
@@ -99,17 +67,17 @@ class ParamsCodec:
         try:
             value = self._validate(text, strict=True, extra=self._extra, by_alias=True, by_name=False)
         except ValidationError as error:
-            raise ToolValidationError("arguments break their type", fields=self._explain(error)) from error
+            raise self._refusal(error) from error
         except Exception as error:  # raised by a validator; pydantic wraps only ValueError and AssertionError
-            fields = (_phrase(self._schema, (), ""),)
-            raise ToolValidationError("a validator broke", fields=fields) from error
+            raise _refused("a validator broke", [ArgumentFault("", "is not valid")]) from error
         if self._may_be_inexact:
             faults = list(islice(inexact(self._schema, from_json(text)), _MAX_EXPLAINED))
             if faults:
-                raise ToolValidationError("arguments break their schema", fields=self._phrases(faults))
+                found = [fault_of_rule(self._schema, *fault) for fault in faults]
+                raise _refused("arguments break their schema", found)
         if self._empty:
             if value:
-                raise ToolValidationError("arguments given", fields=("the tool takes no arguments",))
+                raise _refused("arguments given", [unknown_fields("", tuple(value), ())])
             return None
         return value
 
@@ -117,16 +85,16 @@ class ParamsCodec:
         """Does the same as ParamsDump; returns `(None, True)` for a tool without parameters."""
         return (None, True) if self._dump is None else self._dump(value)
 
-    def _explain(self, error: ValidationError) -> tuple[str, ...]:
+    def _refusal(self, error: ValidationError) -> ToolValidationError:
         if error.error_count() > _MAX_EXPLAINED:
-            return ("the object has too many faults to list",)
-        details = error.errors(include_url=False, include_context=False, include_input=False)
-        return self._phrases((entry["loc"], entry["type"]) for entry in details)
+            return ToolValidationError("arguments break their type", fields=("the object has too many faults to list",))
+        details = error.errors(include_url=False, include_input=False)
+        return _refused("arguments break their type", [fault_of_error(self._schema, entry) for entry in details])
 
-    def _phrases(self, faults: Iterable[Fault]) -> tuple[str, ...]:
-        phrases = dict.fromkeys(_phrase(self._schema, location, kind) for location, kind in faults)
-        listed = tuple(phrases)[:_MAX_FIELDS]
-        return listed if len(phrases) <= _MAX_FIELDS else (*listed, "and more")
+
+def _refused(message: str, faults: Iterable[ArgumentFault]) -> ToolValidationError:
+    found = explained(faults)
+    return ToolValidationError(message, fields=found.fields, for_model=found.for_model)
 
 
 class ParamsDump:
@@ -338,30 +306,3 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
         return adapter_of(kind)
     except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as error:
         raise InvalidValue(f"{kind!r} can't be checked: {reason(error)}") from error
-
-
-def _phrase(schema: Mapping[str, Any], location: Sequence[int | str], kind: str) -> str:
-    """Returns for example `items[2].n must be an integer`, with declared names and indexes only."""
-    unknown = kind in _UNKNOWN_FIELD
-    place = _path(schema, location[:-1] if unknown else location)
-    if unknown:
-        return f"{place} has an unknown field" if place else "there is an unknown field"
-    phrase = _PHRASES.get(kind, "is not valid")
-    return f"{place} {phrase}" if place else f"the object {phrase}"
-
-
-def _path(schema: Mapping[str, Any], location: Sequence[int | str]) -> str:
-    path = ""
-    node: Any = schema
-    for segment in location:
-        properties = node.get("properties", {}) if isinstance(node, Mapping) else {}
-        if isinstance(segment, int):
-            path += f"[{segment}]"
-            node = node.get("items", {}) if isinstance(node, Mapping) else {}
-        elif segment in properties:
-            path += f".{segment}" if path else segment
-            node = properties[segment]
-        elif isinstance(node, Mapping) and "additionalProperties" in node and not properties:
-            path += "[*]"
-            node = node["additionalProperties"]
-    return path

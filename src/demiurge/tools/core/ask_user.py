@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator
-from pydantic_core import PydanticCustomError, PydanticKnownError
+from pydantic_core import PydanticKnownError
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.capabilities import People
 from demiurge.tools.context import ToolContext
 from demiurge.tools.core.tool import CoreTool
 from demiurge.tools.effect import ToolEffect
-from demiurge.tools.errors import ToolErrorCode, ToolFailure
+from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationError
 from demiurge.tools.ids import ASK_USER
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolResult
@@ -45,11 +45,11 @@ def _checked_question(question: str) -> str:
 def _checked_choices(choices: tuple[str, ...]) -> tuple[str, ...]:
     """Refuses too few or too many choices, equal ones, and choices that are empty or long."""
     if not _FEWEST <= len(choices) <= _MOST:
-        raise PydanticCustomError("choices", "has 2 to 8 choices")
+        raise ToolValidationError("must have 2 to 8 choices")
     if len(set(choices)) < len(choices):
-        raise PydanticCustomError("choices", "has no choice twice")
+        raise ToolValidationError("must not have the same choice twice")
     if not all(choice.strip() and len(choice) <= _MAX_CHOICE for choice in choices):
-        raise PydanticCustomError("choices", "has choices of 1 to 200 characters")
+        raise ToolValidationError(f"each must have 1 to {_MAX_CHOICE} characters")
     return choices
 
 

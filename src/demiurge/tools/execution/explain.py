@@ -32,7 +32,9 @@ def normalized(failure: ToolFailure, otherwise: ToolErrorCode) -> ToolFailure:
         log_cause(f"{type(failure).__name__} without a code", error)
         return ToolFailure(otherwise)
     try:
-        return ToolFailure(code, safe_message=plain_text(failure.message))
+        plain = ToolFailure(code, safe_message=plain_text(failure.message))
+        plain.model_message = plain_text(failure.model_message)
+        return plain
     except Exception as error:  # noqa: BLE001
         log_cause(f"{type(failure).__name__} without a message", error)
         return ToolFailure(code)
@@ -44,11 +46,11 @@ def public_failure(ports: Ports, failure: ToolFailure) -> dict[str, Any]:
 
 
 def explain(ports: Ports, call: Call, failure: ToolFailure) -> str:
-    """Returns the JSON text of a failed call for the model. If the handler reported the failure itself, the text
-    also has the handler's message, whatever the redaction, and its value. If that exceeds the result budget, the
-    value is left out first, then the message."""
+    """Returns the JSON text of a failed call for the model, with the failure's `model_message`. If the handler
+    reported the failure itself, the text also has the handler's message, whatever the redaction, and its value. If
+    that exceeds the result budget, the value is left out first, then the message."""
     if call.reported_message is None:
-        return failure_text(public_failure(ports, failure))
+        return failure_text(_model_failure(ports, failure))
     reported = failure_answer(
         failure.error_code, _fit_message(ports, call.reported_message or failure.message, failure)
     )
@@ -60,10 +62,19 @@ def explain(ports: Ports, call: Call, failure: ToolFailure) -> str:
     return failure_text(failure_answer(failure.error_code))
 
 
+def _model_failure(ports: Ports, failure: ToolFailure) -> dict[str, Any]:
+    if failure.model_message == failure.message or not _fits(ports, failure.model_message):
+        return public_failure(ports, failure)
+    return failure_answer(failure.error_code, failure.model_message)
+
+
 def _fit_message(ports: Ports, message: str, failure: ToolFailure) -> str:
+    return message if _fits(ports, message) else SAFE_MESSAGES[failure.error_code]
+
+
+def _fits(ports: Ports, message: str) -> bool:
     limit = ports.policy.budgets.max_result_bytes
-    limit_bytes = MAX_MESSAGE_BYTES if limit is None else min(limit, MAX_MESSAGE_BYTES)
-    return message if len(message.encode()) <= limit_bytes else SAFE_MESSAGES[failure.error_code]
+    return len(message.encode()) <= (MAX_MESSAGE_BYTES if limit is None else min(limit, MAX_MESSAGE_BYTES))
 
 
 def _value(call: Call) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 The schema's size is limited when it is accepted, and the work of every check is bounded before it begins
 (`schema_graph`): no `$ref` is fetched, patterns run on an engine whose time is linear in the text, and formats are
-annotations unless `check_formats` is set. A failure says what `params` says for an authored tool: declared names and
-indexes, never a value or a key that the model invented.
+annotations unless `check_formats` is set. A failure is worded as that of an authored tool is (`argument_faults`).
 
 A pattern that the linear engine does not support (lookaround, a backreference, a program over 64 KiB) is not checked
 here; the author of the schema checks it. If leaving the pattern out would refuse what the schema accepts, the schema
@@ -14,10 +13,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from demiurge.errors import InvalidValue, Unavailable
+from demiurge.tools.argument_faults import ArgumentFault, explained, field_path, rule_words, unknown_fields
 from demiurge.tools.authoring.hidden_text import hidden_in, without_hidden
 from demiurge.tools.errors import ToolValidationError
 from demiurge.tools.foreign.schema_graph import SchemaGraph, as_uri, json_depth, json_size
@@ -40,44 +39,17 @@ _MAX_STEPS = 1_000_000
 _MAX_EXPLAINED = 4_000
 """The maximum work for a value whose faults are listed, which costs a thousand times as much."""
 _PATTERN_BYTES = 65_536
-_MAX_FIELDS = 8
 _MAX_NAME = 64
 
-_PHRASES: Mapping[str, str] = {
-    "additionalItems": "has too many items",
-    "additionalProperties": "has an unknown field",
-    "const": "must be one of the listed values",
-    "contains": "lacks an item that has to be there",
-    "enum": "must be one of the listed values",
-    "exclusiveMaximum": "is out of range",
-    "exclusiveMinimum": "is out of range",
-    "falseSchema": "is not allowed",
-    "format": "does not have its format",
-    "maxItems": "has too many items",
-    "maxLength": "is too long",
-    "maxProperties": "has too many fields",
-    "maximum": "is out of range",
-    "minItems": "has too few items",
-    "minLength": "is too short",
-    "minProperties": "has too few fields",
-    "minimum": "is out of range",
-    "multipleOf": "is not a multiple of its step",
-    "not": "is not allowed",
-    "pattern": "does not match its pattern",
-    "propertyNames": "has a field of a wrong name",
-    "unevaluatedItems": "has too many items",
-    "unevaluatedProperties": "has an unknown field",
-    "uniqueItems": "has the same item twice",
+_BOUNDS: Mapping[str, str] = {
+    "const": "expected_value",
+    "enum": "options",
+    "format": "format",
+    "multipleOf": "multiple_of",
+    "pattern": "pattern",
+    "type": "types",
 }
-_TYPES: Mapping[str, str] = {
-    "array": "an array",
-    "boolean": "true or false",
-    "integer": "an integer",
-    "null": "null",
-    "number": "a number",
-    "object": "an object",
-    "string": "a string",
-}
+"""Keywords -> the name of their value in an error of the validator. That of all others is `limit`."""
 
 
 class ForeignSchema:
@@ -106,28 +78,48 @@ class ForeignSchema:
         if self._validator.is_valid(value):
             return
         if self._graph.steps(value, _MAX_EXPLAINED, matching=False) > _MAX_EXPLAINED:
-            fields: tuple[str, ...] = ("the object is not valid, and too large to say where",)
-        else:
-            found = dict.fromkeys(self._phrases(self._validator.iter_errors(value), value))
-            fields = tuple(islice(found, _MAX_FIELDS)) + (("and more",) if len(found) > _MAX_FIELDS else ())
-        raise ToolValidationError("arguments break their schema", fields=fields)
+            fields = ("the object is not valid, and too large to say where",)
+            raise ToolValidationError("arguments break their schema", fields=fields)
+        found = explained(self._faults(self._validator.iter_errors(value), value))
+        raise ToolValidationError("arguments break their schema", fields=found.fields, for_model=found.for_model)
 
-    def _phrases(self, errors: Iterable[ValidationError], value: Any) -> Iterator[str]:
+    def _faults(self, errors: Iterable[ValidationError], value: Any) -> Iterator[ArgumentFault]:
         for error in errors:
-            place = self._path(error.instance_path, value)
-            match error.kind.name:
+            path, kind, said = self._path(error.instance_path, value), error.kind.name, error.kind.as_dict()
+            match kind:
                 case "anyOf" | "oneOf":
-                    yield from self._explain_union(error, place, value)
+                    yield from self._explain_union(error, path, value)
                 case "required":
-                    missing = error.kind.as_dict()["property"]
-                    name = missing if _can_be_shown(missing) else "a field"
-                    yield f"{place}.{name} is required" if place else f"{name} is required"
-                case "type":
-                    yield _sentence(place, f"must be {_listed(error.kind.as_dict()['types'])}")
-                case kind:
-                    yield _sentence(place, _PHRASES.get(kind, "is not valid"))
+                    name = said["property"] if _can_be_shown(said["property"]) else "a field"
+                    yield ArgumentFault(field_path(path, name), rule_words("required"))
+                case "additionalProperties" | "unevaluatedProperties":
+                    known = self._known(error.schema_path) if kind == "additionalProperties" else None
+                    yield unknown_fields(path, said["unexpected"], known)
+                case "propertyNames":
+                    inner = said["error"].kind
+                    words = rule_words(inner.name, inner.as_dict().get(_BOUNDS.get(inner.name, "limit")))
+                    yield ArgumentFault(path, f"has a field whose name {words}")
+                case _:
+                    yield ArgumentFault(path, rule_words(kind, said.get(_BOUNDS.get(kind, "limit"))))
 
-    def _explain_union(self, error: ValidationError, place: str, value: Any) -> Iterator[str]:
+    def _known(self, schema_path: Sequence[str | int]) -> list[str] | None:
+        """Returns the fields that the schema names at the place of an error about unknown ones; None if that cannot be
+        told, or others are allowed by a pattern."""
+        node: Any = self.verbatim
+        try:
+            for segment in schema_path[:-1]:
+                node = node[segment]
+        except (KeyError, IndexError, TypeError):  # the path of another resource, by `$id`
+            return None
+        if (
+            not isinstance(node, Mapping)
+            or node.get("additionalProperties") is not False
+            or "patternProperties" in node
+        ):
+            return None
+        return list(filter(_can_be_shown, node.get("properties", ())))
+
+    def _explain_union(self, error: ValidationError, path: str, value: Any) -> Iterator[ArgumentFault]:
         """Explains a failed union by the one arm that was meant: the only one whose type, or whose constants, fit."""
         arms: list[list[ValidationError]] = error.kind.as_dict()["context"]
         depth = len(error.instance_path)
@@ -135,14 +127,14 @@ class ForeignSchema:
         if len(meant) > 1:
             meant = [arm for arm in meant if not any(_is_constant(fault, depth) for fault in arm)]
         if not all(arms):
-            yield _sentence(place, "fits more than one of its forms")
+            yield ArgumentFault(path, "fits more than one of its forms")
         elif len(meant) == 1:
-            yield from self._phrases(meant[0], value)
+            yield from self._faults(meant[0], value)
         elif all(len(arm) == 1 and _is_type(arm[0], depth) for arm in arms):
             types = [name for arm in arms for name in arm[0].kind.as_dict()["types"]]
-            yield _sentence(place, f"must be {_listed(types)}")
+            yield ArgumentFault(path, rule_words("type", types))
         else:
-            yield _sentence(place, "fits none of its forms")
+            yield ArgumentFault(path, "fits none of its forms")
 
     def _path(self, location: Sequence[str | int], value: Any) -> str:
         """Returns the path of `location` in `value`. The validator writes a property that looks like a number as
@@ -155,10 +147,7 @@ class ForeignSchema:
                 continue
             name = str(segment)
             value = value.get(name) if isinstance(value, dict) else None
-            if name in self._names and _can_be_shown(name):
-                path += f".{name}" if path else name
-            else:
-                path += "[*]"
+            path = field_path(path, name) if name in self._names and _can_be_shown(name) else f"{path}[*]"
         return path
 
 
@@ -247,17 +236,6 @@ def _is_type(fault: ValidationError, depth: int) -> bool:
 
 def _is_constant(fault: ValidationError, depth: int) -> bool:
     return fault.kind.name in ("const", "enum") and len(fault.instance_path) <= depth + 1
-
-
-def _sentence(place: str, phrase: str) -> str:
-    if place:
-        return f"{place} {phrase}"
-    return "there is an unknown field" if phrase == "has an unknown field" else f"the object {phrase}"
-
-
-def _listed(types: list[str]) -> str:
-    names = sorted(set(types), key=lambda name: (name == "null", name))
-    return " or ".join(_TYPES.get(name, "another type") for name in names)
 
 
 def _can_be_shown(name: str) -> bool:

@@ -1,4 +1,5 @@
-"""Stage: parses the arguments into the tool's own type. A failure names fields, never values."""
+"""Stage: parses the arguments into the tool's own type. A failure names fields and the rules that
+they break, never values."""
 
 from __future__ import annotations
 
@@ -14,4 +15,4 @@ def validate(ports: Ports, call: Call) -> None:
     try:
         call.params = call.bound.parse(call.args_text)
     except ToolValidationError as error:
-        raise ToolFailure(ToolErrorCode.VALIDATION, fields=error.fields) from error
+        raise ToolFailure(ToolErrorCode.VALIDATION, fields=error.fields, for_model=error.for_model) from error
