@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -9,46 +10,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-TESTS = '''
-import asyncio
+BEFORE = """
 import sys
-
-from demiurge import tool
-
-
-@tool(effect="read_only")
-def add(a: int, b: int) -> str:
-    """Adds two numbers."""
-    return f"{a + b}"
 
 
 def test_nothing_was_imported():
     assert "demiurge.bootstrap.world" not in sys.modules
     assert "demiurge.testing.clock" not in sys.modules
+"""
 
 
-def test_a_world(demiurge_world, scripted_model, frozen_clock):
-    from demiurge.testing import assert_tool_called, call
-
-    async def talk():
-        scripted_model.say(call("add", a=1, b=2), "It is 3.")
-        async with demiurge_world([add]) as world:
-            reply = await world.chat("main").send("1 + 2?")
-            [record] = [each for each in world.journal.read("demiurge/Demiurge@1/main") if each.unit_seq == 0]
-            assert record.stamp.time_ns == frozen_clock.now_ns()
-            return reply, world.summary
-
-    reply, _ = asyncio.run(talk())
-    assert_tool_called(reply, "add", times=1)
-'''
-
-
-def test_the_fixtures_are_there_and_nothing_is_imported_before(tmp_path: Path) -> None:
-    (tmp_path / "test_mine.py").write_text(TESTS)
-    options = ("-q", "-p", "no:demiurge", "-p", "demiurge.testing.pytest_plugin", "-p", "no:cacheprovider")
-    command = [sys.executable, "-m", "pytest", *options, "--rootdir", str(tmp_path), str(tmp_path / "test_mine.py")]
+def test_the_example_runs_with_the_plugin_which_imports_nothing_before(tmp_path: Path) -> None:
+    (tmp_path / "test_before.py").write_text(BEFORE)
+    shutil.copy(ROOT / "docs" / "examples" / "testing_pytest" / "test_orders.py", tmp_path)
+    plugins = ("-p", "no:demiurge", "-p", "demiurge.testing.pytest_plugin", "-p", "no:cacheprovider")
+    options = ("-q", "-o", "asyncio_mode=auto", "-W", "error", "--rootdir", str(tmp_path))
+    files = [str(tmp_path / "test_before.py"), str(tmp_path / "test_orders.py")]
+    command = [sys.executable, "-m", "pytest", *plugins, *options, *files]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_pytest_finds_the_plugin_by_its_entry_point() -> None:

@@ -96,10 +96,12 @@ class Cassette:
         """Returns the finished answer, from the provider or from the file. Raises as `ModelClient.generate`, and
         CassetteMismatch; UsageError (`secret_in_answer`: the answer holds a secret, so it is not stored)."""
         asked = replace(request, **self._asked)
-        if not self.records:
-            async with ModelClient(transport=_Player(self._mask, self._play), sleep=_at_once) as client:
-                return await client.generate(replace(asked, api_key=None), on_event=on_event)
         row = provider_row(asked.provider)
+        if not self.records:
+            # what is sent depends on the address: it is played back for the recorded one, wherever that is
+            url = self.exchanges[0].url.removesuffix(row.path) if self.exchanges else asked.base_url
+            async with ModelClient(transport=_Player(self._mask, self._play), sleep=_at_once) as client:
+                return await client.generate(replace(asked, api_key=None, base_url=url), on_event=on_event)
         address = address_of(row, self._environment, asked.base_url)
         key = self._key or (request.api_key if "provider" not in self._asked else None)
         if key is None:
