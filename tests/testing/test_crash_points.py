@@ -84,7 +84,7 @@ def test_a_runner_without_a_world_repeats_what_has_no_key() -> None:
         "mark.after_send": "doubled",
     }
     with pytest.raises(
-        AssertionError, match=r"just after an effect outside, hit 1: doubled: mail to ann@example\.com 2"
+        AssertionError, match=r"just after an effect outside, hit 1: doubled: mail to ann@example\.com \(2\)"
     ):
         plain.assert_never_doubled()
     keyed = crash_points(mail_tools.keyed, call=CALL, in_runner=True)

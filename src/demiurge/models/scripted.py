@@ -151,7 +151,8 @@ class ScriptedModel:
     @property
     def last(self) -> GenerateRequest:
         """The last request. Raises AssertionError if there was none."""
-        assert self.requests, "The scripted model was not asked."
+        if not self.requests:
+            raise AssertionError("The scripted model was not asked.")
         return self.requests[-1]
 
     def asked(self) -> str:
@@ -165,27 +166,38 @@ class ScriptedModel:
     def assert_told(self, text: str) -> None:
         """Asserts that a request so far held `text`: in an instruction, a message, or a tool's result."""
         told = [_text(item) for request in self.requests for item in request.items]
-        assert any(text in each for each in told), f"The model was not told {text!r}. {self.asked()}"
+        __tracebackhide__ = True
+        if not any(text in each for each in told):
+            raise AssertionError(f"The model was not told {text!r}. {self.asked()}")
 
     def assert_not_told(self, text: str) -> None:
         """Asserts that no request so far held `text`, a secret for example."""
         found = [
             at for at, request in enumerate(self.requests, 1) if any(text in _text(item) for item in request.items)
         ]
-        assert not found, f"The model was told {text!r}, in request {found[0]}. {self.asked()}"
+        __tracebackhide__ = True
+        if found:
+            raise AssertionError(f"The model was told {text!r}, in request {found[0]}. {self.asked()}")
 
     def assert_offered(self, *tool_ids: str) -> None:
         """Asserts that the last request offered these tools."""
         offered = [spec.name for spec in self.last.specs]
         missing = [name for name in tool_ids if name not in offered]
-        assert not missing, f"The model was not offered {', '.join(missing)}; it was offered {offered}."
+        __tracebackhide__ = True
+        if missing:
+            raise AssertionError(f"The model was not offered {', '.join(missing)}; it was offered {offered}.")
 
     def assert_finished(self) -> None:
         """Asserts that every answer was given, and that no request found the script over."""
-        assert self.over is None, str(self.over)
+        __tracebackhide__ = True
+        if self.over is not None:
+            raise AssertionError(self.over.message)
         left = list(self._answers)
         self._answers = iter(left)
-        assert not left, f"The scripted model has {len(left)} more answers, the next one {left[0]!r}. {self.asked()}"
+        if left:
+            raise AssertionError(
+                f"The scripted model has {len(left)} more answers, the next one {left[0]!r}. {self.asked()}"
+            )
 
 
 def _answered(items: Sequence[Item]) -> int:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from demiurge.testing.crash.crash_points import crash_points
     from demiurge.testing.crash.outside import Outside, fault_point
     from demiurge.testing.crash.report import CrashReport, Kill
-    from demiurge.testing.memory_world import memory_world
+    from demiurge.testing.in_memory import memory_world
 
 _HOMES = {
     "demiurge.models.scripted": ("ScriptedModel", "call"),
@@ -45,7 +45,7 @@ _HOMES = {
     "demiurge.testing.crash.crash_points": ("crash_points",),
     "demiurge.testing.crash.outside": ("Outside", "fault_point"),
     "demiurge.testing.crash.report": ("CrashReport", "Kill"),
-    "demiurge.testing.memory_world": ("memory_world",),
+    "demiurge.testing.in_memory": ("memory_world",),
 }
 
 __all__ = [

@@ -91,43 +91,52 @@ def assert_tool_called(
     `times`: exactly so often; None: at least once. `arguments`: those that the call must have, others are ignored; or a
     function of all arguments. `ok`: True for calls that succeeded, False for those that did not; None for all, also
     those that wait or were denied."""
+    __tracebackhide__ = True
     calls, name = tool_calls(of), canonical_id(tool_id)
     found = [call for call in calls if call.tool == name and _fits(call, arguments, ok)]
-    enough = found if times is None else len(found) == times
-    if times == 0 and not found:
+    if times == 0:
         raise UsageError("assert_tool_called returns a call: use assert_tool_not_called for a tool without calls.")
-    assert enough, _failure(calls, name, _wanted(times, arguments, ok), len(found))
+    if not found or (times is not None and len(found) != times):
+        raise AssertionError(_failure(calls, name, _wanted(times, arguments, ok), len(found)))
     return found[-1]
 
 
 def assert_tool_not_called(of: Calls, tool_id: str) -> None:
     """Asserts that nobody called the tool, not even in vain."""
+    __tracebackhide__ = True
     calls, name = tool_calls(of), canonical_id(tool_id)
     found = sum(call.tool == name for call in calls)
-    assert not found, _failure(calls, name, "no call", found)
+    if found:
+        raise AssertionError(_failure(calls, name, "no call", found))
 
 
 def assert_no_tool_called(of: Calls) -> None:
     """Asserts that no tool was called."""
+    __tracebackhide__ = True
     calls = tool_calls(of)
-    assert not calls, f"No tool should have been called. {_listed(calls)}"
+    if calls:
+        raise AssertionError(f"No tool should have been called. {_listed(calls)}")
 
 
 def assert_tool_denied(of: Calls, tool_id: str, *, code: str | None = None) -> SeenCall:
     """Asserts that a call of the tool was denied by the policy, by an authorizer or by a person; returns the last such
     call. `code`: the error code of the denial."""
+    __tracebackhide__ = True
     calls, name = tool_calls(of), canonical_id(tool_id)
     codes = DENIED if code is None else {code}
     found = [call for call in calls if call.tool == name and not call.ok and call.error_code in codes]
-    assert found, _failure(calls, name, f"a call that was denied ({', '.join(sorted(codes))})", 0)
+    if not found:
+        raise AssertionError(_failure(calls, name, f"a call that was denied ({', '.join(sorted(codes))})", 0))
     return found[-1]
 
 
 def assert_waits_for_approval(of: Calls, tool_id: str) -> SeenCall:
     """Asserts that a call of the tool waits for a person; returns the last such call."""
+    __tracebackhide__ = True
     calls, name = tool_calls(of), canonical_id(tool_id)
     found = [call for call in calls if call.tool == name and call.waits]
-    assert found, _failure(calls, name, "a call that waits for a person", 0)
+    if not found:
+        raise AssertionError(_failure(calls, name, "a call that waits for a person", 0))
     return found[-1]
 
 

@@ -23,7 +23,7 @@ from demiurge.errors import NotFound, UsageError
 from demiurge.stores.sqlite.ledger import SqliteEffectLedger
 from demiurge.testing.crash.fork_server import function_of
 from demiurge.testing.crash.outside import Outside
-from demiurge.testing.memory_world import open_world
+from demiurge.testing.in_memory import open_world
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy

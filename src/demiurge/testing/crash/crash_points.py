@@ -23,7 +23,7 @@ from demiurge.errors import InvalidValue, UsageError
 from demiurge.testing.crash.fork_client import ForkedProcess, ForkServer, target_of
 from demiurge.testing.crash.outside import Outside
 from demiurge.testing.crash.report import CrashReport, Kill, Verdict
-from demiurge.testing.memory_world import temporary_folder
+from demiurge.testing.in_memory import temporary_folder
 
 __all__ = ["crash_points"]
 

@@ -26,6 +26,10 @@ VERDICTS: Final[Mapping[Verdict, str]] = {
 """Each verdict about a kill, and what it means."""
 
 
+LISTED: Final = 10
+"""How many kills an error lists."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kill:
     """One kill. `point` and `hit`: the fault point, and which of its hits, counted from 1. `effects`: how often each
@@ -61,21 +65,25 @@ class CrashReport:
 
     def assert_never_doubled(self) -> None:
         """Asserts that no effect took place twice, except those of tools that only read."""
+        __tracebackhide__ = True
         self._assert_none("doubled")
 
     def assert_never_lost(self) -> None:
         """Asserts that no effect was lost, and none was reported as failed although it took place."""
+        __tracebackhide__ = True
         self._assert_none("lost", "misreported")
 
     def assert_never_in_doubt(self) -> None:
         """Asserts that the caller always knew the outcome: a tool with `reconcile`, or without effects, gets there."""
+        __tracebackhide__ = True
         self._assert_none("in doubt")
 
     def _assert_none(self, *verdicts: Verdict) -> None:
         wrong = [kill for verdict in ("broken", *verdicts) for kill in self.of(verdict)]
-        assert not wrong, "\n".join(
-            [f"{len(wrong)} of {len(self.kills)} kills went wrong.", *map(_sentence, wrong[:10]), "", str(self)]
-        )
+        __tracebackhide__ = True
+        if wrong:
+            head = f"{len(wrong)} of {len(self.kills)} kills went wrong."
+            raise AssertionError("\n".join([head, *map(_sentence, wrong[:LISTED]), "", str(self)]))
 
     def to_json(self) -> dict[str, Any]:
         """Returns the report as JSON-ready data: `{expected, counts, kills: [...]}`."""
@@ -113,7 +121,7 @@ def _became(kills: Sequence[Kill]) -> str:
 
 
 def _sentence(kill: Kill) -> str:
-    effects = ", ".join(f"{name} {count} times" for name, count in kill.effects.items()) or "no effect"
+    effects = ", ".join(f"{name} ({count})" for name, count in kill.effects.items()) or "no effect"
     said = f"the caller was told {kill.code}" if kill.code else "the caller was told of a success"
     end = f" ({kill.detail})" if kill.detail else ""
     return f"  {_name(kill.point)}, hit {kill.hit}: {kill.verdict}: {effects}; {said}{end}"
