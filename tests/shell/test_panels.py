@@ -167,6 +167,25 @@ async def test_the_manifest_lists_grants_policies_and_definitions_and_explains_d
     await expect(page.get_by_role("group", name="Definition demiurge/chat_plan@1")).to_contain_text('"defplan"')
 
 
+async def test_the_manifest_shows_allowed_hosts_as_a_grant_with_its_rule(screen: Screen) -> None:
+    page = await screen.page("/tools")
+
+    async def fulfill(route: Route) -> None:
+        manifest = await (await route.fetch()).json()
+        await route.fulfill(
+            json={**manifest, "allowed_hosts": ["api.example.com"], "extension": {"root": {"extends": "demiurge"}}}
+        )
+
+    await page.route("**/api/manifest", fulfill)
+    await page.goto(f"{screen.served.base}/manifest")
+    await expect(page.get_by_role("group", name="Grants")).to_contain_text("origins: https://api.example.com")
+    await expect(page.locator("main")).to_contain_text("It extends the app demiurge")
+    await expect(page.locator("ol.terms li:nth-last-child(2)")).to_have_text(
+        "allow: effect_kind: http.request; origin_kind: tool; cap_name: allowed_hosts"
+    )
+    await expect(page.locator("ol.terms li").last).to_contain_text("deny")
+
+
 def report(unpriced: int) -> dict[str, Any]:
     """A report of two days, of which the second has `unpriced` answers of unknown cost."""
     sums = {"answers": 2, "prompt_tokens": 1200, "completion_tokens": 30, "unpriced": 0}

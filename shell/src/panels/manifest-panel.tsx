@@ -13,6 +13,9 @@ import "./panels.css";
 /** So many definitions are shown at first. */
 const SOME = 50;
 
+/** The grant of HTTP to the hosts that whoever opened the world named. */
+const ALLOWED_HOSTS = "allowed_hosts";
+
 type Node = Record<string, any>;
 
 const load = async () => {
@@ -32,6 +35,7 @@ export default function ManifestPanel() {
             <p className="wrap">
               In force: <code>{String(info.manifest)}</code>
             </p>
+            {manifest.extension && <p>It extends the app {String(manifest.extension.root?.extends)}: the world keeps only what differs.</p>}
             <Explain />
             <h2>Tool policy</h2>
             <ToolPolicy policy={manifest.tool_policy ?? {}} />
@@ -86,7 +90,9 @@ function lineText(value: unknown): string {
 }
 
 function Grants({ manifest }: { manifest: Node }) {
-  const grants: Node[] = manifest.root?.defaults?.cap_grants ?? [];
+  const hosts: string[] = manifest.allowed_hosts ?? [];
+  const grants: Node[] = [...(manifest.root?.defaults?.cap_grants ?? [])];
+  if (hosts.length > 0) grants.push({ name: ALLOWED_HOSTS, cap: "http.out", params: { origins: hosts.map((host) => `https://${host}`) } });
   if (grants.length === 0) return <p className="faint">The manifest grants nothing.</p>;
   return (
     <div className="scroll" tabIndex={0} role="group" aria-label="Grants">
@@ -114,17 +120,27 @@ function Grants({ manifest }: { manifest: Node }) {
   );
 }
 
+/** The rules with the one that allowed hosts add, in its place: the last, or before a last rule that denies everything. */
+function withHostsRule(rules: Node[], hosts: string[]): Node[] {
+  if (hosts.length === 0) return rules;
+  const last = rules.at(-1);
+  const end = last?.decision === "deny" && Object.keys(last.when ?? {}).length === 0 ? rules.length - 1 : rules.length;
+  const rule = { when: { effect_kind: "http.request", origin_kind: "tool", cap_name: ALLOWED_HOSTS }, decision: "allow" };
+  return [...rules.slice(0, end), rule, ...rules.slice(end)];
+}
+
 function WorldPolicy({ manifest }: { manifest: Node }) {
   const name = manifest.root?.defaults?.policy;
   const policy = ((manifest.definitions ?? []) as Node[]).find((each) => each.$kind === "defpolicy" && each.name === name);
   if (policy === undefined) return <p className="faint">The world has no policy of its own.</p>;
+  const rules = withHostsRule(policy.rules, manifest.allowed_hosts ?? []);
   return (
     <details>
       <summary>
-        <code>{name}</code>: {policy.rules.length} rules, of which the first that fits decides
+        <code>{name}</code>: {rules.length} rules, of which the first that fits decides
       </summary>
       <ol className="terms">
-        {(policy.rules as Node[]).map((rule, place) => (
+        {rules.map((rule, place) => (
           <li key={place} className="wrap">
             <strong>{rule.decision}</strong>: {lineText(rule.when)}
           </li>
