@@ -155,8 +155,8 @@ def _require_no_options(requested: RunOptions, manifest: Path | None, accept_los
     """Raises click.UsageError for options that say how a world is opened: a server has opened its world already."""
     if requested != RunOptions() or manifest is not None:
         raise click.UsageError(
-            "Tools, policy, model, provider, address, system prompt and manifest are chosen where the world is opened: "
-            "give these options to `demiurge serve`."
+            "Tools, hosts, policy, model, provider, address, system prompt and manifest are chosen where the world is "
+            "opened: give these options to `demiurge serve`."
         )
     if accept_losses is not None:
         settings().folder()
