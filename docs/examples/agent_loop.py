@@ -19,7 +19,7 @@ async def main() -> None:
             ToolRunner([order_part], policy=ToolPolicy(("order_part",))),
             provider="openai-responses",
             model_name="gpt-5-mini",
-            system="You look after a stockroom.",
+            system_prompt="You look after a stockroom.",
             api_key=os.environ["LLM_API_KEY"],
             base_url=os.environ.get("OPENAI_BASE_URL"),
         )

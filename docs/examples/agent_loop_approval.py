@@ -30,7 +30,7 @@ model = ScriptedModel(  # stands in for a model
 policy = ToolPolicy(("order_status", "send_mail"), require_approval_for_effects=(ToolEffect.EXTERNAL_SIDE_EFFECT,))
 approvals = InMemoryApprovals()
 runner = ToolRunner([order_status, send_mail], policy=policy, approvals=approvals)
-loop = AgentLoop(model, runner, provider="openai-chat", model_name="any")
+loop = AgentLoop(model, runner)
 
 
 async def main() -> None:

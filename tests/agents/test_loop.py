@@ -68,7 +68,7 @@ async def read_events(run: AgentRun, events: list[AiEvent], stop_after: int | No
 
 
 async def test_an_answer_in_words_is_one_text_one_final_and_one_done() -> None:
-    desk = Desk().loop(text_answer("Hello.", Usage(7, 2)), system="Be brief.")
+    desk = Desk().loop(text_answer("Hello.", Usage(7, 2)), system_prompt="Be brief.")
     run = desk.agent.run("Hi")
     usage = UsageReport(7, 2, model="m")
     assert await events_of(run) == [
@@ -631,7 +631,7 @@ async def test_a_rendered_prompt_brings_its_text_its_tools_and_its_session() -> 
     calls = ToolExecutor(prompt=prompt, rendered_prompt=rendered, session=session)
     model = ScriptedModel([call_answer(call("c1", "count", place="A")), text_answer("Three.")])
     loop = AgentLoop(
-        model, calls.runner, provider="openai-chat", model_name="m", system=rendered.text, ctx=calls.tool_context
+        model, calls.runner, provider="openai-chat", model_name="m", system_prompt=rendered.text, ctx=calls.tool_context
     )
     turn = await loop.complete("How many?")
     assert outputs(turn.items)["c1"].startswith("stock: 3 boxes")
@@ -654,3 +654,23 @@ async def test_an_empty_answer_fails_the_turn(text: str, reason: FinishReason, w
     assert words in turn.message
     assert turn.items == (user("Go"),)
     assert turn.usage is not None, "what it took counts"
+
+
+async def test_a_model_object_needs_no_provider_and_takes_a_number_as_temperature() -> None:
+    model = ScriptedModel(["Hello."])
+    loop = AgentLoop(model, Desk().runner, temperature=0.2, max_tokens=9)
+    assert (await loop.complete("Hi")).text == "Hello."
+    assert (model.last.provider, model.last.model) == ("python", "ScriptedModel")
+    assert (model.last.temperature, model.last.max_tokens) == ("0.2", 9)
+
+
+async def test_a_client_without_a_provider_says_what_is_missing() -> None:
+    async with ModelClient() as client:
+        turn = await AgentLoop(client, Desk().runner).complete("Hi")
+    assert (turn.status, turn.error_code) == ("failed", "no_provider")
+
+
+@pytest.mark.parametrize("temperature", [True, 2.5, "hot", float("inf")])
+def test_a_temperature_out_of_range_is_refused(temperature: Any) -> None:
+    with pytest.raises(InvalidValue, match="0 to 2"):
+        AgentLoop(ScriptedModel(), Desk().runner, temperature=temperature)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from demiurge import ToolContext, ToolEffect, ToolPolicy, World, tool
+from demiurge import Tool, ToolContext, ToolEffect, ToolPolicy, World, tool
 from demiurge.bootstrap import opening
 from demiurge.errors import Conflict, InvalidValue, UsageError
 from demiurge.models import GenerateRequest, OnEvent
@@ -85,6 +85,12 @@ async def test_handlers_get_a_resource_by_its_type_beside_the_capabilities(tmp_p
     async with opened(tmp_path / "w", stock_count) as world:
         assert (await world.replay())["ok"], "no object is needed to compute it again"
         assert (await world.call("stock_count", {"part": "bolt"})).content == "no pool, workspaces"
+
+
+async def test_a_tool_that_needs_a_resource_is_unavailable_without_it(tmp_path: Path) -> None:
+    needing: Tool[Any, Any] = replace(stock_count, capabilities=(Pool,))
+    async with opened(tmp_path / "w", needing) as world:
+        assert (await world.call("stock_count", {"part": "bolt"})).error_code == "unavailable"
 
 
 async def test_a_subclass_and_a_generic_alias_are_no_surprise(tmp_path: Path) -> None:

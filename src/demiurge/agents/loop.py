@@ -13,8 +13,9 @@ from demiurge.agents.exchange import Exchange, LoopSettings
 from demiurge.agents.run import AgentRun
 from demiurge.agents.turn import Turn
 from demiurge.errors import InvalidValue
-from demiurge.models.port import LanguageModel
-from demiurge.models.request import GenerateRequest
+from demiurge.models.port import LanguageModel, name_of
+from demiurge.models.providers import PYTHON
+from demiurge.models.request import GenerateRequest, temperature_text
 from demiurge.tools.context import ToolContext
 from demiurge.tools.ids import MAX_CALL_ID_BYTES, canonical_call_id
 from demiurge.tools.policy import ToolPolicyContext
@@ -29,10 +30,11 @@ __all__ = ["AgentLoop"]
 class AgentLoop:
     """Asks `model`, runs the calls of its answers with `runner`, and asks again, by the rules of a world's chat.
 
-    `system`: the system prompt. `max_tool_rounds`, at least 0: the number of answers in a turn whose calls may run.
-    `tool_choice` is for the first request of a turn. `ctx`: the caller, as for `ToolRunner.exec`; a Deadline and a
-    BudgetTracker there, or among the runner's resources, limit the whole turn and count the model's tokens. The other
-    settings are those of one request to the model: `temperature` as decimal text, `timeout_s` for each answer.
+    `provider`, `model_name`: which model a ModelClient asks; a model that is an object of your own needs neither.
+    `system_prompt`: what the model is told first. `max_tool_rounds`, at least 0: the number of answers in a turn whose
+    calls may run. `tool_choice` is for the first request of a turn. `ctx`: the caller, as for `ToolRunner.exec`; a
+    Deadline and a BudgetTracker there, or among the runner's resources, limit the whole turn and count the model's
+    tokens. The other settings are those of one request to the model: `temperature` 0 to 2, `timeout_s` for each answer.
     """
 
     def __init__(
@@ -40,12 +42,12 @@ class AgentLoop:
         model: LanguageModel,
         runner: ToolRunner,
         *,
-        provider: str,
-        model_name: str,
-        system: str | None = None,
+        provider: str = PYTHON,
+        model_name: str | None = None,
+        system_prompt: str | None = None,
         max_tool_rounds: int = 8,
         tool_choice: ToolChoice | None = None,
-        temperature: str | None = None,
+        temperature: float | str | None = None,
         max_tokens: int = 4096,
         response_format: TextFormat | None = None,
         api_key: str | None = None,
@@ -58,17 +60,17 @@ class AgentLoop:
             raise InvalidValue("must be at least 0", path="max_tool_rounds")
         request = GenerateRequest(
             provider,
-            model_name,
+            model_name if model_name is not None else name_of(model),
             (),
             tool_choice=tool_choice,
-            temperature=temperature,
+            temperature=temperature_text(temperature) if temperature is not None else None,
             max_tokens=max_tokens,
             response_format=response_format,
             api_key=api_key,
             base_url=base_url,
             timeout_s=timeout_s,
         )
-        preface = (Message("system", (Text(system),)),) if system else ()
+        preface = (Message("system", (Text(system_prompt),)),) if system_prompt else ()
         source = entropy if entropy is not None else SystemEntropy()
         self._settings = LoopSettings(model, runner, request, preface, max_tool_rounds, ctx, source)
 

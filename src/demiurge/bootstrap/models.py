@@ -13,7 +13,7 @@ from demiurge.models.address import Address, address_of, find_key
 from demiurge.models.client import ModelClient
 from demiurge.models.local import LocalEngine
 from demiurge.models.local.fetch import Progress
-from demiurge.models.port import LanguageModel
+from demiurge.models.port import LanguageModel, name_of
 from demiurge.models.providers import PROVIDERS, PYTHON, provider
 from demiurge.models.request import GenerateRequest
 from demiurge.tools.events import AiEvent, Status
@@ -84,8 +84,7 @@ def model_object(model: str | LanguageModel | None) -> LanguageModel | None:
 def _choice_of(model: LanguageModel, other: str | None) -> Choice:
     if other is not None:
         raise UsageError(f"The model is an object, which asks no provider: leave {other} out.", code="bad_model")
-    name = getattr(model, "name", None)
-    return Choice(PYTHON, name if isinstance(name, str) and name else type(model).__name__)
+    return Choice(PYTHON, name_of(model))
 
 
 def addresses(environment: Mapping[str, str], chosen: str, base_url: str | None = None) -> dict[str, Address]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT, describe
+from demiurge.cli.hints import command_line
 from demiurge.cli.question import question_lines
-from demiurge.cli.settings import settings
 from demiurge.cli.world import RunOptions
 
 __all__ = ["pending_lines"]
@@ -23,17 +22,14 @@ def _whose(pending: Mapping[str, Any]) -> str:
 
 def _command_for(verb: str, pending: Mapping[str, Any], running: RunOptions) -> str:
     """Returns the command line that decides on the call, as it can be typed here."""
-    words: list[str] = ["demiurge"]
-    if settings().world is not None:
-        words += ["-w", settings().url() or str(settings().folder())]
-    words += ["approvals", verb, pending["id"][:SHORT]]
+    words = ["approvals", verb, pending["id"][:SHORT]]
     for name in running.tools:
         words += ["--tools", name]
     if running.policy is not None:
         words += ["--policy", running.policy]
     if running.base_url is not None:
         words += ["--base-url", running.base_url]
-    return shlex.join(words)
+    return command_line(*words)
 
 
 def pending_lines(waiting: Sequence[Mapping[str, Any]], running: RunOptions) -> list[str]:

@@ -30,7 +30,7 @@ from demiurge.errors import UsageError
 from demiurge.models.delivery import read_delivery
 from demiurge.models.payload import build, is_guided
 from demiurge.models.port import OnEvent
-from demiurge.models.providers import Provider, StreamDecoder, provider
+from demiurge.models.providers import PYTHON, Provider, StreamDecoder, provider
 from demiurge.models.rate_limit import Endpoint, RateLimitGate
 from demiurge.models.request import GenerateRequest
 from demiurge.models.retry import Retry
@@ -108,6 +108,10 @@ class ModelClient:
         """
         row = provider(request.provider)
         base_url = (request.base_url or row.base_url or "").rstrip("/")
+        if row.name == PYTHON:
+            raise UsageError(
+                "Name the provider that is asked over HTTP, such as provider='openai-chat'.", code="no_provider"
+            )
         if not base_url:
             raise UsageError(f"The provider {row.name} needs a base URL.", code="no_base_url")
         message = self._message(row, request, base_url)

@@ -12,7 +12,7 @@ from demiurge.models.request import GenerateRequest
 from demiurge.tools.events import AiEvent
 from demiurge.wire.items import Completion
 
-__all__ = ["LanguageModel", "OnEvent"]
+__all__ = ["LanguageModel", "OnEvent", "name_of"]
 
 OnEvent = Callable[[AiEvent], None]
 
@@ -24,3 +24,9 @@ class LanguageModel(Protocol):
     async def generate(self, request: GenerateRequest, *, on_event: OnEvent | None = None) -> Completion:
         """Returns the finished answer; calls `on_event` as it grows. Raises a DemiurgeError for every failure of the
         model (ProviderError) or of the request (UsageError, InvalidValue)."""
+
+
+def name_of(model: LanguageModel) -> str:
+    """Returns the name under which a model object is recorded: its attribute `name`, else the name of its class."""
+    name = getattr(model, "name", None)
+    return name if isinstance(name, str) and name else type(model).__name__
