@@ -11,7 +11,7 @@ from tests.provider import Provider, serving
 
 from demiurge.errors import InvalidValue, NotFound, UsageError
 from demiurge.models import GenerateRequest
-from demiurge.testing import Cassette, CassetteMismatch
+from demiurge.testing import Cassette, CassetteMismatch, memory_world
 from demiurge.wire.errors import ProviderError
 from demiurge.wire.items import Message, Text
 
@@ -146,3 +146,17 @@ def test_the_modes(tmp_path: Path) -> None:
         with pytest.raises(InvalidValue):
             cassette(tmp_path / "c.yaml")
     assert cassette(tmp_path / "c.yaml", mode="all").records
+
+
+async def test_a_cassette_is_the_model_of_a_world(served: Provider, tmp_path: Path) -> None:
+    served.script = [served.answer(served.text("M8 or M10?"))]
+    texts = []
+    for mode in ("all", "none"):
+        with cassette(tmp_path / "c.yaml", served, mode=mode, provider="openai-responses") as model:
+            async with memory_world(model=model, system_prompt="Be short.") as world:
+                texts.append((await world.chat().send("Which bolts?")).text)
+    assert texts == ["M8 or M10?"] * 2
+    assert len(served.seen) == 1
+    async with memory_world(model=cassette(tmp_path / "c.yaml", mode="none")) as world:
+        reply = await world.chat().send("Which bolts?")
+    assert "needs its provider" in reply.message

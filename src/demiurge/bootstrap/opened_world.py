@@ -34,6 +34,7 @@ from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.tools.telemetry.spans import SpanSink
 from demiurge.values.caller import Caller
+from demiurge.values.clock import Clock, SystemClock
 from demiurge.world.effect import Adapter
 from demiurge.world.losses import AcceptedLoss
 from demiurge.world.sessions import Sessions
@@ -88,6 +89,7 @@ class OpenedWorld(WorldLifetime):
         actor: str | None = None,
         tenant: str | None = None,
         page_url: str | None = None,
+        clock: Clock | None = None,
         http: Sequence[str] | None = None,
     ) -> Self:
         """Opens the world in the folder `path`, and makes it if there is none. If another process has the world open,
@@ -128,6 +130,7 @@ class OpenedWorld(WorldLifetime):
           its owner does not answer; see `read_only`. By default the sentence is a warning in the log.
         - `caller`: the Caller of everything that is asked of this `World`; by default the user who runs the program.
         - `page_url`: the address at which people open this world; the notices of its webhooks link to it.
+        - `clock`: the clock of its units, timers and effects; by default the machine's. See docs/testing.md.
         - `http`: the hosts that tools may ask by https, such as `api.example.com` or `host:8443`; none by default.
         - `actor`, `tenant`: the same user under another actor or for another tenant; not together with `caller`.
 
@@ -166,6 +169,7 @@ class OpenedWorld(WorldLifetime):
                 tell=tell if tell is not None else LOG.warning,
                 caller=chosen_caller(caller, actor, tenant),
                 page_url=page_url,
+                clock=clock if clock is not None else SystemClock(),
                 http=http,
             )
         )

@@ -84,6 +84,9 @@ class ScriptedModel:
         self._answers: Iterator[Answer] = iter(() if by_history else given)
         self._calls = 0
 
+    def __repr__(self) -> str:
+        return f"<ScriptedModel, asked {_times(len(self.requests))}>"
+
     def say(self, *answers: Answer) -> None:
         """Adds answers at the end of the script. Raises UsageError for a model whose answers are a function, or are
         chosen by history."""

@@ -20,6 +20,7 @@ from demiurge.errors import InvalidValue, UsageError
 from demiurge.models.address import address_of, find_key
 from demiurge.models.client import ModelClient
 from demiurge.models.port import OnEvent
+from demiurge.models.providers import PYTHON
 from demiurge.models.providers import provider as provider_row
 from demiurge.models.request import GenerateRequest
 from demiurge.testing.cassette_file import Mask, RecordedExchange, difference, read_cassette, write_cassette
@@ -55,10 +56,10 @@ class Cassette:
 
     `mode`: `once` records if the file is not there, else plays it back; `none` never records; `all` records anew. None:
     the variable DEMIURGE_CASSETTES, else `once`. `provider`, `model`, `base_url`, `api_key`: asked in place of what a
-    request names; an address and a key that are not given
-    are looked up in the environment when something is recorded. `secrets`: texts
-    that must not be stored, beside the key and the values of variables named like secrets (KEY, TOKEN, PASSWORD, ...).
-    `ignore`: fields of the request's body that need not be equal.
+    request names; an address and a key that are not given are looked up in the environment when something is recorded.
+    A world needs `provider`; `model` is then by default that provider's usual one. `secrets`: texts that must not be
+    stored, beside the key and the values of variables named like secrets (KEY, TOKEN, PASSWORD, ...). `ignore`: fields
+    of the request's body that need not be equal.
 
     A request equals a recorded one if method and body do, at any address; each recorded one is played once. Raises
     CassetteMismatch with the difference; NotFound (`no_cassette`), InvalidValue for a mode or a file that is none."""
@@ -96,7 +97,12 @@ class Cassette:
         """Returns the finished answer, from the provider or from the file. Raises as `ModelClient.generate`, and
         CassetteMismatch; UsageError (`secret_in_answer`: the answer holds a secret, so it is not stored)."""
         asked = replace(request, **self._asked)
+        if asked.provider == PYTHON:
+            why = f"A cassette in a world needs its provider: Cassette({str(self.path)!r}, provider='anthropic')."
+            raise UsageError(why, code="no_provider")
         row = provider_row(asked.provider)
+        if request.provider == PYTHON and "model" not in self._asked:
+            asked = replace(asked, model=row.default_model)
         if not self.records:
             # what is sent depends on the address: it is played back for the recorded one, wherever that is
             url = self.exchanges[0].url.removesuffix(row.path) if self.exchanges else asked.base_url

@@ -12,18 +12,16 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
-from demiurge.bootstrap.opening import Opening
 from demiurge.bootstrap.world import World
-from demiurge.bootstrap.world_options import WorldOptions, chosen_caller
 from demiurge.bootstrap.world_tools import GivenTools
 from demiurge.models.port import LanguageModel
 from demiurge.models.scripted import ScriptedModel
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values.clock import Clock
 
-__all__ = ["memory_world", "open_world", "temporary_folder"]
+__all__ = ["memory_world", "temporary_folder"]
 
 IN_MEMORY = Path("/dev/shm")  # noqa: S108 - each folder in it is made for its user alone
 
@@ -47,22 +45,9 @@ async def memory_world(
     with temporary_folder() as folder:
         home = {"HOME": str(folder / "home"), **environment}
         answers = model if model is not None else ScriptedModel()
-        given = {"tools": tools, "policy": policy, "model": answers, "clock": clock, **options}
-        async with open_world(folder / "world", {"environment": home, **given}) as world:
+        opened = World.open(folder / "world", tools, policy, model=answers, clock=clock, environment=home, **options)
+        async with opened as world:
             yield world
-
-
-def open_world(folder: Path, options: Mapping[str, Any]) -> World:
-    """Opens the world in `folder` with arguments of `World.open`, of which `clock` and `model` may be a Clock and a
-    LanguageModel."""
-    given = {name: value for name, value in options.items() if value is not None}
-    model = given.pop("model", None)
-    who = chosen_caller(given.pop("caller", None), given.pop("actor", None), given.pop("tenant", None))
-    opening = Opening.of(WorldOptions(folder=folder, caller=who, **given))
-    world = World(opening.backend(), opening)
-    if model is not None:
-        vars(cast("Any", world.backend).state._models)["generate"] = vars(type(model))["generate"].__get__(model)
-    return world
 
 
 @contextmanager

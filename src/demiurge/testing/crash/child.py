@@ -23,7 +23,6 @@ from demiurge.errors import NotFound, UsageError
 from demiurge.stores.sqlite.ledger import SqliteEffectLedger
 from demiurge.testing.crash.fork_server import function_of
 from demiurge.testing.crash.outside import Outside
-from demiurge.testing.in_memory import open_world
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
@@ -108,7 +107,7 @@ async def _in_world(
     folder: Path, options: dict[str, Any], call: list[Any] | None, message: str | None, faulty: _Faults
 ) -> CallEnd:
     levels = _levels(options["tools"])
-    async with open_world(folder / "world", {"environment": {"HOME": str(folder / "home")}, **options}) as world:
+    async with World.open(folder / "world", **{"environment": {"HOME": str(folder / "home")}, **options}) as world:
         with faulty.armed():
             await world.settle()
             if message is not None:
