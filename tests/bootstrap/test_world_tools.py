@@ -314,3 +314,21 @@ async def test_results_of_bound_tools_are_session_events_like_those_of_tools(tmp
     for number, given in enumerate(([stock_count], [stock_count.bound], StaticToolSource([stock_count]))):
         async with opened(tmp_path / str(number), given) as world:
             assert Count in world.sessions.codec.classes
+
+
+def plain_count(part: str) -> int:
+    """Counts a part."""
+    return len(part)
+
+
+async def test_a_plain_function_is_a_tool_of_a_world_and_a_person_is_asked(tmp_path: Path) -> None:
+    with serving() as provider:
+        provider.say(Provider.answer(Provider.call("plain_count", {"part": "nut"})), YES)
+        environment = {"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url}
+        async with World.open(tmp_path / "w", [plain_count, stock_count], environment=environment) as world:
+            reply = await world.chat().send("Count.")
+            assert reply.status == "awaiting_approval"
+            [listed] = [spec for spec in (await world.info())["catalog"] if spec["name"] == "plain_count"]
+            assert (listed["description"], listed["effect"]) == ("Counts a part.", "external_side_effect")
+    with pytest.raises(PromptValidationError, match="tools are Tools or functions, not int"):
+        opened(tmp_path / "w2", [3])

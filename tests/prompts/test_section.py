@@ -85,7 +85,7 @@ def test_a_question_takes_params_a_session_both_or_nothing(enabled: Callable[...
 
 
 def test_tools_and_children_of_another_kind_are_a_type_error() -> None:
-    for options in ({"tools": [print]}, {"tools": ["look_up"]}, {"children": ["text"]}, {"children": [a_tool()]}):
+    for options in ({"tools": [str]}, {"tools": ["look_up"]}, {"children": ["text"]}, {"children": [a_tool()]}):
         with pytest.raises(TypeError, match="guidance"):
             section(**options)
     with pytest.raises(TypeError, match="into a list"):
@@ -205,16 +205,18 @@ def test_a_section_may_name_its_key_in_its_class() -> None:
     assert (Kept().key, Kept().title) == ("kept", "Kept")
 
 
-def test_a_plain_function_is_no_tool_and_the_error_says_what_to_do() -> None:
+def test_a_plain_function_is_a_tool_of_a_section_and_anything_else_is_refused() -> None:
     def look(words: str) -> str:
+        """Looks."""
         return words
 
-    message = (
-        r"section 'a': tools are Tools, and look is a plain function: write @tool before it, or Tool\.wrap\(look\)"
-    )
-    with pytest.raises(TypeError, match=message):
-        section("a", tools=[look])
-    with pytest.raises(TypeError, match="section 'a': tools are Tools, not str"):
+    def wordless(words: str) -> str:
+        return words
+
+    assert [tool.name for tool in section("a", tools=[look]).tools] == ["look"]
+    with pytest.raises(PromptValidationError, match="section 'a': tool 'wordless': write a docstring"):
+        section("a", tools=[wordless])
+    with pytest.raises(TypeError, match="section 'a': tools are Tools or functions, not str"):
         section("a", tools=["look"])
     with pytest.raises(TypeError, match="section 'a': children are Sections, not function"):
         section("a", children=[look])

@@ -14,11 +14,16 @@ from demiurge.tools import (
     PromptValidationError,
     StaticToolSource,
     Tool,
+    ToolCatalog,
     ToolContext,
+    ToolEffect,
+    ToolPolicy,
     ToolResult,
+    ToolRunner,
     ToolSpec,
 )
 from demiurge.tools.bound import BoundTool
+from demiurge.tools.source import as_source
 
 
 @dataclass(frozen=True)
@@ -76,3 +81,25 @@ def test_missing_redaction_is_an_error_at_registration() -> None:
     with pytest.raises(PromptValidationError) as caught:
         StaticToolSource([dataclasses.replace(bound, spec=spec)])
     assert caught.value.code == "redaction_missing"
+
+
+def count_words(text: str) -> int:
+    """Counts words.
+
+    Words are separated by blanks.
+    """
+    return len(text.split())
+
+
+def test_a_plain_function_is_a_tool_wherever_tools_are_taken() -> None:
+    source = as_source([count_words])
+    (spec,) = source.specs()
+    assert (spec.name, spec.effect) == ("count_words", ToolEffect.EXTERNAL_SIDE_EFFECT)
+    assert spec == Tool.wrap(count_words).spec
+    runner = ToolRunner([count_words], policy=ToolPolicy(("count_words",)))
+    assert runner.exec_sync("count_words", {"text": "a b"}).content == "2"
+    assert [each.name for each in ToolCatalog.compile([count_words], ToolPolicy(("count_words",))).specs()] == [
+        spec.name
+    ]
+    with pytest.raises(PromptValidationError, match="two tools have the id"):
+        as_source([count_words, Tool.wrap(count_words)])

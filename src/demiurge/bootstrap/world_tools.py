@@ -15,17 +15,18 @@ from typing import Any, TypeAlias
 from demiurge.bootstrap.manifest_change import TOOLS_REFRESHED, ManifestChange
 from demiurge.bootstrap.shipped_tools import SHIPPED_TOOLS
 from demiurge.errors import DemiurgeError, Unavailable
-from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.authoring.tool import Tool, as_tool
 from demiurge.tools.bound import BoundTool
-from demiurge.tools.source import AsyncToolSource, StaticToolSource, ToolSource, as_source
+from demiurge.tools.source import AnyTool, AsyncToolSource, StaticToolSource, ToolSource, as_source
 from demiurge.tools.spec import ToolSpec
 
 __all__ = ["GivenTools", "ToolOrSource", "WorldTools", "is_tool_or_source"]
 
-ToolOrSource: TypeAlias = Tool[Any, Any] | BoundTool | ToolSource | AsyncToolSource
+ToolOrSource: TypeAlias = AnyTool | ToolSource | AsyncToolSource
 
 GivenTools: TypeAlias = ToolSource | AsyncToolSource | Iterable[ToolOrSource]
-"""The types of tools that a world can be opened with: a source, or a list of tools, bound tools and sources."""
+"""The types of tools that a world can be opened with: a source, or a list of tools, plain functions, bound tools and
+sources."""
 
 
 class WorldTools:
@@ -89,10 +90,12 @@ def is_tool_or_source(entry: object) -> bool:
 
 
 def _several(given: GivenTools) -> Sequence[ToolOrSource]:
-    """The entries of a list. Raises PromptValidationError for what is neither a list nor a source."""
+    """The entries of a list, a plain function as a tool. Raises PromptValidationError for what is neither a list nor a
+    source, and for an entry that is no tool."""
     if isinstance(given, ToolSource | AsyncToolSource):
         return [given]
-    return list(given) if isinstance(given, Iterable) else [as_source(given)]
+    entries = list(given) if isinstance(given, Iterable) else [as_source(given)]
+    return [entry if is_tool_or_source(entry) else as_tool(entry) for entry in entries]
 
 
 def _present(
@@ -107,7 +110,7 @@ def _present(
             is_fixed = type(entry) is StaticToolSource
             yield from (tool if is_fixed else _listed_elsewhere(tool) for tool in found if tool is not None)
         else:
-            yield entry
+            yield entry if isinstance(entry, BoundTool) else as_tool(entry)
 
 
 def _listed_elsewhere(tool: Tool[Any, Any] | BoundTool) -> BoundTool:

@@ -13,8 +13,9 @@ from typing import Any
 
 from demiurge.bootstrap.world_tools import ToolOrSource, WorldTools, is_tool_or_source
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
-from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.authoring.tool import Tool, as_tool
 from demiurge.tools.bound import BoundTool
+from demiurge.tools.errors import PromptValidationError
 from demiurge.world.effect import Adapter
 from demiurge.world.reducer import Reducer
 
@@ -23,8 +24,9 @@ __all__ = ["Code", "folders_of", "load_code", "tool_names"]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The contents of modules: `TOOLS` (tools, BoundTools and sources; without it every tool at the top level of the
-    module), `REDUCERS` by module name, `ADAPTERS`."""
+    """The contents of modules: `TOOLS` (tools, plain functions, BoundTools and sources), `REDUCERS` by module name,
+    `ADAPTERS`. Without `TOOLS` every Tool at the top level of the module is one, and no plain function, because a
+    module's helpers are functions too."""
 
     tools: Sequence[ToolOrSource] = ()
     reducers: Mapping[str, Reducer | Callable[..., Any]] = field(default_factory=dict)
@@ -70,14 +72,25 @@ def _code_of(name: str) -> Code:
     if listed is not None and not isinstance(listed, Iterable):
         raise InvalidValue(f"TOOLS of the module {name} is no list of tools; write TOOLS = [...].", code="bad_tools")
     if listed is not None:
-        found = [entry for entry in listed if is_tool_or_source(entry)]
+        found = [_listed_tool(name, entry) for entry in listed]
     else:
         found = [entry for entry in vars(module).values() if isinstance(entry, Tool | BoundTool)]
     tools = {id(entry): entry for entry in found}
     code = Code(list(tools.values()), _reducers(module), _adapters(module))
     if not (code.tools or code.reducers or code.adapters):
-        raise InvalidValue(f"The module {name} holds no tool; make one with demiurge.tool.", code="bad_tools")
+        raise InvalidValue(
+            f"The module {name} holds no tool: put @tool before a function, or write TOOLS = [function].",
+            code="bad_tools",
+        )
     return code
+
+
+def _listed_tool(name: str, entry: Any) -> ToolOrSource:
+    """Returns an entry of `TOOLS`, a plain function as a tool. Raises InvalidValue."""
+    try:
+        return entry if is_tool_or_source(entry) else as_tool(entry)
+    except PromptValidationError as error:
+        raise InvalidValue(f"TOOLS of the module {name}: {error.message}", code="bad_tools") from error
 
 
 def _reducers(module: ModuleType) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from demiurge.prompts.placeholders import tidy
 from demiurge.prompts.predicate import Predicate, predicate
 from demiurge.prompts.visibility import SectionVisibility
 from demiurge.tools.authoring.named_types import argument_of
-from demiurge.tools.authoring.tool import Tool, tool_problem
+from demiurge.tools.authoring.tool import Tool, as_tool
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -147,11 +147,20 @@ class Section(ABC, Generic[ParamsT]):
         if isinstance(value, kind):
             raise TypeError(f"section {self.key!r}: {name} are several {kind.__name__}s: put this one into a list")
         entries = () if value is None else tuple(value)
+        if kind is Tool:
+            return tuple(self._tool(entry) for entry in entries)
         for entry in entries:
             if not isinstance(entry, kind):
-                what = tool_problem(entry) if kind is Tool else f"not {type(entry).__name__}"
-                raise TypeError(f"section {self.key!r}: {name} are {kind.__name__}s, {what}")
+                raise TypeError(f"section {self.key!r}: {name} are {kind.__name__}s, not {type(entry).__name__}")
         return entries
+
+    def _tool(self, entry: Any) -> Tool[Any, Any]:
+        if not isinstance(entry, Tool) and (isinstance(entry, type) or not callable(entry)):
+            raise TypeError(f"section {self.key!r}: tools are Tools or functions, not {type(entry).__name__}")
+        try:
+            return as_tool(entry)
+        except PromptValidationError as error:
+            raise self._refusal(error.message, "tools") from error
 
     def _predicate(self, name: str, function: Any) -> Predicate:
         try:

@@ -5,18 +5,22 @@ An id names one tool. Two tools with one id are an error wherever sources are ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from demiurge.tools.authoring.tool import Tool, tool_problem
+from demiurge.tools.authoring.tool import Tool, as_tool
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.errors import PromptValidationError
 from demiurge.tools.ids import is_tool_id
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.spec import ToolSpec
 
-__all__ = ["AsyncToolSource", "CompositeToolSource", "StaticToolSource", "ToolSource", "Tools", "as_source"]
+__all__ = ["AnyTool", "AsyncToolSource", "CompositeToolSource", "StaticToolSource", "ToolSource", "Tools", "as_source"]
+
+
+AnyTool: TypeAlias = Tool[Any, Any] | BoundTool | Callable[..., Any]
+"""The types of one tool, wherever tools are taken: a plain function becomes one by `Tool.wrap`."""
 
 
 @runtime_checkable
@@ -39,14 +43,13 @@ class AsyncToolSource(Protocol):
 
 
 class StaticToolSource:
-    """A fixed set of tools. Raises PromptValidationError (`tool_id_collision`, `redaction_missing`)."""
+    """A fixed set of tools; a plain function is one, as `Tool.wrap` makes it. Raises PromptValidationError
+    (`tool_id_collision`, `redaction_missing`)."""
 
-    def __init__(self, tools: Iterable[Tool[Any, Any] | BoundTool] = ()) -> None:
+    def __init__(self, tools: Iterable[AnyTool] = ()) -> None:
         found: dict[str, BoundTool] = {}
         for entry in tools:
-            bound = entry.bound if isinstance(entry, Tool) else entry
-            if not isinstance(bound, BoundTool):
-                raise PromptValidationError(f"tools are Tools, {tool_problem(entry)}", placeholder="tools")
+            bound = entry if isinstance(entry, BoundTool) else as_tool(entry).bound
             _check(bound.spec)
             if bound.spec.name in found:
                 raise _collision(bound.spec.name)
@@ -80,11 +83,11 @@ class CompositeToolSource:
         return tuple(_unique(spec for source in self._sources for spec in source.specs()))
 
 
-Tools: TypeAlias = ToolSource | Iterable[Tool[Any, Any] | BoundTool]
+Tools: TypeAlias = ToolSource | Iterable[AnyTool]
 
 
 def as_source(tools: Tools) -> ToolSource:
-    """Returns a source unchanged, tools as a StaticToolSource. Raises PromptValidationError."""
+    """Returns a source unchanged, tools and plain functions as a StaticToolSource. Raises PromptValidationError."""
     if isinstance(tools, ToolSource):
         return tools
     if not isinstance(tools, Iterable):

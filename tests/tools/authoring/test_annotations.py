@@ -355,11 +355,10 @@ class Shop:
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        (plain, r"plain is a plain function: write @tool before it, or Tool\.wrap\(plain\)"),
-        (Shop().order, "order is a plain function"),
-        (Shop(), "Shop is a plain function"),
-        (lambda n: n, "<lambda> is a plain function"),
-        (Shop, "not Shop"),
+        (Shop().order, "tool 'order': write a docstring or pass description="),
+        (Shop(), r"a Shop among the tools has no name: write Tool\.wrap\(it, name="),
+        (lambda n: n, "the type of parameter 'n' is missing"),
+        (Shop, "tools are Tools or functions, not Shop"),
         ("plain", "not str"),
         (3, "not int"),
     ],

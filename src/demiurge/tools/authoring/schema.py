@@ -134,8 +134,8 @@ def reason(error: Exception) -> str:
 
 
 def validate_tool_schema_p0(schema: object) -> None:
-    """Checks a tool's input schema against the subset for tools (docs/tools.md): the top is a closed object, there
-    is no forbidden keyword anywhere, and no property names a connection. Raises InvalidValue that lists all
+    """Checks a tool's input schema against the subset for tools (docs/tool-schemas.md): the top is a closed object,
+    there is no forbidden keyword anywhere, and no property names a connection. Raises InvalidValue that lists all
     mistakes."""
     if not isinstance(schema, Mapping):
         raise InvalidValue("a tool's input schema is an object", code="tool_schema")

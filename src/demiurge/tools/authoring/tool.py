@@ -7,12 +7,13 @@ every tool being complete.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeAlias, TypeVar, overload
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.authoring.direct_call import direct_context, direct_params
 from demiurge.tools.authoring.function import plain_tool
 from demiurge.tools.authoring.hidden_text import hidden_in
 from demiurge.tools.authoring.named_types import named_type
@@ -39,12 +40,15 @@ from demiurge.tools.ids import RESERVED_PREFIXES, is_authored_id, is_reserved
 from demiurge.tools.ledger.idempotency import IdempotencyConfig
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.spec import ToolSpec
+from demiurge.values.article import with_article
 
-__all__ = ["Tool", "ToolExample", "tool", "tool_problem"]
+__all__ = ["Tool", "ToolExample", "as_tool", "tool"]
 
 ParamsT = TypeVar("ParamsT")
 ResultT = TypeVar("ResultT")
 _ToolT = TypeVar("_ToolT")
+DirectContext: TypeAlias = ToolContext | Mapping[Any, Any] | None
+"""The types of the `context` of `Tool.run_direct`."""
 
 
 @dataclass(frozen=True)  # not slotted: it is subscripted and called
@@ -188,6 +192,22 @@ class Tool(Generic[ParamsT, ResultT]):
         types = {"params_type": parts.params_type, "result_type": parts.result_type}
         fields: dict[str, Any] = {"name": name, **types, **words, **options}
         return Tool(handler=parts.handler, **fields)
+
+    def run_direct(
+        self, params: ParamsT | Mapping[str, Any] | None = None, /, *, context: DirectContext = None, **arguments: Any
+    ) -> Any:
+        """Calls the handler in a unit test, without a policy, a ledger or a runner. Returns its ToolResult; for an
+        `async def` handler an awaitable of it.
+
+        `params`: a value of the parameters' type, which is passed on unchanged. Or pass a mapping or keyword
+        `arguments`, which are checked and converted as a model's arguments are. `context`: a ToolContext, or a
+        mapping of resources by their type; left out, the handler gets one without prompt, session and resources.
+
+        Whatever the handler raises reaches the caller. Raises ToolValidationError if the arguments do not fit the
+        schema, TypeError for parameters of another type, ToolFailure (`unavailable`) for a tool without a handler."""
+        call = self.handler if self.handler is not None else _no_handler
+        value = direct_params(self.bound.parse, self.params_type, params, arguments)
+        return call(value, context=direct_context(context))
 
     def _freeze(self, name: str, value: Any) -> None:
         """Sets a field while the tool is being made."""
@@ -334,13 +354,19 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return lambda wrapped: Tool.wrap(wrapped, **options)
 
 
-def tool_problem(entry: object) -> str:
-    """Returns what to do about an object that was passed as a tool and is not one. The text follows "tools are
-    Tools, "."""
-    name = getattr(entry, "__name__", None) or type(entry).__name__
+def as_tool(entry: object) -> Tool[Any, Any]:
+    """Returns a tool unchanged, and a plain function as `Tool.wrap` makes it a tool: with the effect level
+    `external_side_effect`. Raises PromptValidationError for anything else."""
+    if isinstance(entry, Tool):
+        return entry
     if isinstance(entry, type) or not callable(entry):
-        return f"not {name}"
-    return f"and {name} is a plain function: write @tool before it, or Tool.wrap({name})"
+        name = getattr(entry, "__name__", None) or type(entry).__name__
+        raise PromptValidationError(f"tools are Tools or functions, not {name}", placeholder="tools")
+    if not hasattr(entry, "__name__"):
+        what = with_article(type(entry).__name__)
+        message = f"{what} among the tools has no name: write Tool.wrap(it, name=..., description=...)"
+        raise PromptValidationError(message, placeholder="tools")
+    return Tool.wrap(entry)
 
 
 def _no_handler(params: Any, *, context: ToolContext) -> Any:
