@@ -90,6 +90,15 @@ class Terminal:
         past = ["".join(line[x].data for x in range(self.screen.columns)) for line in self.screen.history.top]
         return [line.rstrip() for line in (*past, *self.screen.display)]
 
+    def expect_line(self, beginning: str) -> None:
+        """Waits until the emulated terminal shows a line that begins so."""
+        clock = SystemClock()
+        deadline = clock.monotonic_ns() + PATIENCE_NS
+        while not any(line.startswith(beginning) for line in self.lines):
+            assert clock.monotonic_ns() < deadline, f"no line begins with {beginning!r}: {self.lines!r}"
+            if select.select([self._master], [], [], 0.2)[0]:
+                self._take(os.read(self._master, 65536))
+
     def type(self, line: str) -> None:
         os.write(self._master, line.encode())
 

@@ -97,7 +97,7 @@ SCENES: Final = {
         "or change it:",
     ),
     "tools": Scene((Provider.answer(Provider.text("Hello.")),), [(PROMPT, "/tools\n")], "shows one of them"),
-    "help": Scene((Provider.answer(Provider.text("Hello.")),), [(PROMPT, "/help\n")], "with a slash."),
+    "help": Scene((Provider.answer(Provider.text("Hello.")),), [(PROMPT, "/help\n")], "Leave."),
     "cost": Scene(
         (TIME, Provider.answer(Provider.text("It is late."))),
         [(PROMPT, "What time is it?\n"), ("tokens in", ""), (PROMPT, "/cost\n")],

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import Completer
+from prompt_toolkit.completion import CompleteEvent, Completer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History
@@ -87,6 +87,18 @@ def _keys() -> KeyBindings:
     @keys.add("escape", "enter")
     def begin_line(event: KeyPressEvent) -> None:
         event.current_buffer.newline(copy_margin=False)
+
+    @keys.add("tab")
+    def complete(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+            buffer.complete_next()
+            return
+        found = list(buffer.completer.get_completions(buffer.document, CompleteEvent(completion_requested=True)))
+        if len(found) == 1:
+            buffer.apply_completion(found[0])
+        else:
+            buffer.start_completion(insert_common_part=True)
 
     return keys
 

@@ -131,8 +131,7 @@ def _elapsed(seconds: int) -> str:
 def call_lines(screen: Screen, mark: Mark, text: str) -> list[str]:
     """Returns a call or a result as a few lines: the mark, the name in bold, and the rest as far as it fits."""
     name, gap, rest = output.plain(text).partition(" ")
-    shown = Text(name, style="bold" if gap and name.rstrip(":").isidentifier() else "")
-    shown.append(gap + rest)
+    shown = Text.assemble((name, "bold" if gap and name.rstrip(":").isidentifier() else ""), gap + rest)
     width = screen.width - 2
     rows = screen.lines(shown, width=width)
     if len(rows) > ROWS:

@@ -1,0 +1,208 @@
+"""The slash commands of a talk, typed one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Done
+from tests.provider import Provider
+
+from demiurge.cli import chat
+from demiurge.cli.terminal import decision, rule_offer
+from demiurge.cli.terminal.decision import PersonAtTerminal
+from demiurge.cli.terminal.slash_commands import COMMANDS, command_of, message_of, unknown_command
+from demiurge.cli.terminal.talk import Talk
+
+WRITE = Provider.call("workspace__write", {"path": "notes/a.txt", "text": "hi"})
+TIME = Provider.call("core__get_current_time", {"timezone": "Asia/Tokyo"})
+
+
+@dataclass
+class ScriptedLine:
+    """A person who types these lines and leaves."""
+
+    lines: list[str]
+    read_to: int = field(default=0)
+
+    def read(self) -> str:
+        if self.read_to == len(self.lines):
+            raise EOFError
+        self.read_to += 1
+        return self.lines[self.read_to - 1]
+
+
+@pytest.fixture
+def talk(demiurge: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """Runs a talk of these lines; `answers` are typed at the questions of cards."""
+
+    def run(*lines: str, answers: tuple[str, ...] = ()) -> Done:
+        typed: Iterator[str] = iter(answers)
+
+        def ask(_portal: Any, question: str) -> str:
+            print(question)
+            answer = next(typed, None)
+            if answer is None:
+                raise EOFError
+            return answer
+
+        for module in (decision, rule_offer):
+            monkeypatch.setattr(module, "ask", ask)
+        monkeypatch.setattr(
+            chat, "_person", lambda world, portal, _: PersonAtTerminal(world, portal, "the test's policy")
+        )
+        monkeypatch.setattr(Talk, "_line", lambda _: ScriptedLine(list(lines)))
+        done: Done = demiurge("chat")
+        assert done.status == 0, done.err
+        return done
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "message"),
+    [
+        ("/help", ("help", ""), None),
+        ("/", ("help", ""), None),
+        ("/Tools  core", ("tools", "core"), None),
+        ("/etc", ("etc", ""), None),
+        ("/etc/hosts is what?", None, "/etc/hosts is what?"),
+        ("//tools", None, "/tools"),
+        ("a /tools", None, "a /tools"),
+        ("/1 is a number", None, "/1 is a number"),
+    ],
+)
+def test_commands_are_told_from_messages(text: str, command: tuple[str, str] | None, message: str | None) -> None:
+    assert command_of(text) == command
+    if command is None:
+        assert message_of(text) == message
+
+
+def test_an_unknown_command_gets_a_suggestion() -> None:
+    assert "Did you mean /tools?" in unknown_command("tool")
+    assert "Did you mean" not in unknown_command("zzzz")
+
+
+def test_the_commands_are_those_of_the_documentation() -> None:
+    names = "help approve reject why tools cost attach model new chats trace undo quit"
+    assert list(COMMANDS) == names.split()
+
+
+def test_commands_about_the_world_send_nothing_to_the_model(talk: Callable[..., Done], provider: Provider) -> None:
+    done = talk(
+        "/help",
+        "/tools",
+        "/tools workspace__write",
+        "/tool",
+        "/why workspace__write",
+        "/model m2",
+        "/chats",
+        "/cost day",
+    )
+    for words in (
+        "/approve [ID]",
+        "workspace__write",
+        "asks you",
+        "Did you mean /tools?",
+        "workspace__write (state_change): require_approval",
+        "m2 (openai-responses) answers the next message.",
+        "for 0 answers",
+    ):
+        assert words in done.out
+    assert provider.seen == []
+
+
+def test_a_message_with_a_slash_and_another_model(talk: Callable[..., Done], provider: Provider) -> None:
+    provider.say(Provider.answer(Provider.text("Hello.")))
+    talk("/model m2", "//tools are what?", "/etc/hosts is what?")
+    assert [request["model"] for request in provider.seen] == ["m2", "m2"]
+    said = [item["content"][0]["text"] for item in provider.seen[1]["input"] if item.get("role") == "user"]
+    assert said == ["/tools are what?", "/etc/hosts is what?"]
+
+
+def test_a_call_is_postponed_and_approved_later(talk: Callable[..., Done], provider: Provider, demiurge: Any) -> None:
+    provider.say(Provider.answer(WRITE), Provider.answer(Provider.text("It is written.")))
+    done = talk("Write it.", "/approve", answers=())
+    assert "the test's policy" in done.out
+    done = talk("/why", "/approve", "/approve", "/trace", "/undo", answers=("?", "y"))
+    assert "It is written." in done.out
+    assert "Removed again: main/notes/a.txt." in done.out
+    assert "tool.call workspace__write" in done.out
+    assert "Nothing waits for a decision in this chat." in done.err
+    assert demiurge("journal", "verify").document["ok"] is True
+
+
+def test_a_call_is_refused_with_a_reason(talk: Callable[..., Done], provider: Provider) -> None:
+    provider.say(Provider.answer(WRITE), Provider.answer(Provider.text("As you like.")))
+    done = talk("Write it.", "/reject not today", answers=())
+    assert "As you like." in done.out
+    [told] = [item["output"] for item in provider.seen[-1]["input"] if item.get("type") == "function_call_output"]
+    assert "not today" in told
+
+
+def test_a_standing_rule_is_shown_before_it_is_made(
+    talk: Callable[..., Done], provider: Provider, demiurge: Any
+) -> None:
+    other = Provider.call("workspace__write", {"path": "notes/b.txt", "text": "ho"}, "call_2")
+    provider.say(Provider.answer(WRITE), Provider.answer(other), Provider.answer(Provider.text("Both are written.")))
+    done = talk("Write both.", answers=("a", "path=notes/*", "text=* count=3 hours=1", "yes"))
+    assert "Both are written." in done.out
+    shown = done.out[: done.out.index("Both are written.")]
+    assert shown.index("any text like notes/*") < shown.index("3 calls in all")
+    assert shown.count("? workspace__write") == 1
+    [rule] = demiurge("approvals", "rules", "--json").document["rules"]
+    assert (rule["left"], rule["pattern_json"]) == (1, '{"path":{"like":"notes/*"},"text":{"any":true}}')
+
+
+def test_changed_arguments_are_checked_shown_again_and_recorded(
+    talk: Callable[..., Done], provider: Provider, demiurge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = iter(['{"path": 5}', '{"path": "notes/b.txt", "text": "changed"}'])
+    monkeypatch.setattr(decision, "edited", lambda _text: next(versions))
+    provider.say(Provider.answer(WRITE), Provider.answer(Provider.text("It is written.")))
+    done = talk("Write it.", answers=("e", "e", "", "y"))
+    assert "do not fit the schema" in done.out
+    assert "path (changed)" in done.out
+    assert demiurge("ws", "cat", "main/notes/b.txt").out == "changed"
+    [edited] = [r for r in demiurge("journal", "export", "--json").document["records"] if "edited_from" in r["body"]]
+    assert edited["kind"] == "intent"
+
+
+def test_a_long_call_is_allowed_only_after_its_end_was_shown(talk: Callable[..., Done], provider: Provider) -> None:
+    long = Provider.call("workspace__write", {"path": "a", "text": "\n".join(f"line {n}" for n in range(60))})
+    provider.say(Provider.answer(long), Provider.answer(Provider.text("It is written.")))
+    done = talk("Write it.", answers=("y", "", "a", "", "", "", "y"))
+    before_end = done.out[: done.out.index("line 59")]
+    assert before_end.count("lines of the call are below") == 2
+    assert "It is written." in done.out[done.out.index("line 59") :]
+
+
+def test_a_question_is_answered_or_declined(talk: Callable[..., Done], provider: Provider) -> None:
+    asks = Provider.call("core__ask_user", {"question": "Where to?", "choices": ["Rome", "Oslo"], "allow_other": False})
+    provider.say(Provider.answer(asks), Provider.answer(Provider.text("Booked.")))
+    assert "Booked." in talk("Book.", answers=("", "Lima", "2")).out
+    [told] = [item["output"] for item in provider.seen[-1]["input"] if item.get("type") == "function_call_output"]
+    assert '"Oslo"' in told
+
+
+def test_files_go_with_the_next_message_alone(talk: Callable[..., Done], provider: Provider, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
+    provider.say(Provider.answer(Provider.text("A picture.")))
+    done = talk("/attach none.png", "/attach a.png", "What is it?", "And now?")
+    assert "There is no file none.png." in done.err
+    kinds = [
+        [part["type"] for part in item["content"]] for item in provider.seen[1]["input"] if item.get("role") == "user"
+    ]
+    assert kinds == [["input_text", "input_image"], ["input_text"]]
+
+
+def test_chats_are_begun_and_gone_back_to(talk: Callable[..., Done], provider: Provider, demiurge: Any) -> None:
+    provider.say(Provider.answer(Provider.text("Hello.")))
+    done = talk("One.", "/new", "Two.", "/new main", "/chats main", "Three.", "/chats", "/quit", "Never sent.")
+    assert "There is a chat main already" in done.err
+    assert "* main" in done.out
+    counts = {row["chat_id"]: row["messages"] for row in demiurge("chat", "ls", "--json").document["chats"]}
+    assert counts == {"main": 4, "chat-1": 2}
