@@ -41,7 +41,7 @@ def test_a_paste_and_lines_with_a_backslash_are_one_message(terminal: Callable[.
     assert screen.end() == 0
 
 
-def test_what_was_typed_before_the_card_decides_nothing(terminal: Callable[..., Terminal], provider: Any) -> None:
+def test_keys_typed_before_the_card_decide_nothing(terminal: Callable[..., Terminal], provider: Any) -> None:
     provider.say(Provider.answer(WRITE, held=True), Provider.answer(Provider.text("As you like.")))
     screen = terminal("chat", "-m", "write it")
     assert provider.asked.wait(30)
