@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, FilePayload, Page, Route, expect
 from tests.provider import Provider
-from tests.server.conftest import serving_world
+from tests.server.conftest import POLICY, serving_world
 from tests.shell.conftest import Screen
 from tests.shell.steps import ask_for_order, card_of, say
 from tests.wire.test_attachments import PNG
+
+from demiurge import Budgets
+from demiurge.tools import Allowance
 
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
 
@@ -53,6 +57,19 @@ async def test_check_22_a_whole_chat_whose_unknown_cost_is_not_0(screen: Screen)
     await expect(page.locator(".markdown strong")).to_have_text("Ordered")
     await expect(page.locator(".tool .state")).to_have_text("done")
     await expect(page.locator(".tokens")).to_have_text("20 tokens in, 10 out, cost unknown")
+
+
+async def test_a_budget_that_nears_its_end_is_said_below_the_last_answer(screen: Screen) -> None:
+    world, provider = screen.served.world, screen.served.provider
+    await world.set_policy(replace(POLICY, budgets=Budgets(unit=Allowance(max_llm_requests=2))))
+    provider.say(provider.answer(provider.text("Hello.")))
+    for _ in range(2):
+        await world.chat("c1").send("Hello.")
+    page = await screen.page("/chats/c1")
+    await expect(page.locator(".budget")).to_contain_text("This chat has used up the budget: 2 of 2 model requests.")
+    await page.goto(f"{screen.served.base}/cost")
+    told = page.get_by_label("Budgets that near their end")
+    await expect(told).to_contain_text("c1: This chat has used up the budget")
 
 
 async def test_text_streams_while_the_model_writes_it_and_survives_a_reload(screen: Screen) -> None:

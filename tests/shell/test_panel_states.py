@@ -50,7 +50,16 @@ EMPTY: dict[str, tuple[str, Any, str]] = {
     "manifest": ("/api/defs", {"definitions": []}, "This world has no definitions."),
     "cost": (
         "/api/cost",
-        {"since": "", "until": "", "total": SUMS, "by_chat": [], "by_day": [], "by_model": []},
+        {
+            "since": "",
+            "until": "",
+            "total": SUMS,
+            "by_chat": [],
+            "by_day": [],
+            "by_model": [],
+            "by_tool": [],
+            "budgets": [],
+        },
         "No model answered in these days.",
     ),
     "prompt-tools": ("/api/prompt-tools", {"tools": []}, "This world has no prompt tools."),

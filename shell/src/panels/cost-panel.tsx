@@ -1,4 +1,4 @@
-/** What the answers of models cost, by chat, day and model. A cost that nobody knows is never shown as 0. */
+/** What the answers of models cost, by chat, day, model and tool. A cost that nobody knows is never shown as 0. */
 import { useState } from "react";
 import { useLive } from "../live/use-live";
 import { Link, navigate, useSearch } from "../router";
@@ -31,10 +31,24 @@ export default function CostPanel() {
               {data.since} to {data.until} (UTC): <strong>{costText(data.total)}</strong> for {count(data.total.answers, "answer")}.
               {data.total.unpriced > 0 && ` The cost of ${data.total.unpriced.toLocaleString()} of them is not known.`}
             </p>
+            {data.budgets.length > 0 && (
+              <ul className="problem" aria-label="Budgets that near their end">
+                {data.budgets.map((each) => (
+                  <li key={`${each.unit} ${each.account} ${each.dimension}`}>
+                    <bdi className="wrap">{each.chat ?? each.unit}</bdi>: {each.says}
+                  </li>
+                ))}
+              </ul>
+            )}
             <DayChart report={data} />
             <SumTable name="Chat" total={data.total} rows={data.by_chat.map((each) => [each.chat ?? each.unit, each, each.chat === null ? undefined : `/chats/${encodeURIComponent(each.chat)}`])} />
             <SumTable name="Day" total={data.total} rows={data.by_day.map((each) => [each.day, each])} />
             <SumTable name="Model" total={data.total} rows={data.by_model.map((each) => [each.model, each])} />
+            <SumTable name="Tool" total={data.total} rows={data.by_tool.map((each) => [each.tool ?? "(no tool)", each])} />
+            <p className="faint">
+              By tool: the answers that were the first to read a result of the tool.
+              {data.by_tool.some((each) => each.shared > 0) && " An answer that read results of several tools is in the row of each."}
+            </p>
           </>
         )}
       </PanelState>

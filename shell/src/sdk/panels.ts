@@ -1,5 +1,7 @@
 /** What the server answers to the panels. */
 
+import type { BudgetUsed } from "./types";
+
 export interface JournalHead {
   length: number;
   units: { unit: string; records: number; hash: string }[];
@@ -87,6 +89,8 @@ export interface CostReport {
   by_chat: (CostSum & { chat: string | null; unit: string })[];
   by_day: (CostSum & { day: string })[];
   by_model: (CostSum & { model: string })[];
+  by_tool: (CostSum & { tool: string | null; shared: number; calls: number })[];
+  budgets: (BudgetUsed & { chat: string | null; unit: string })[];
 }
 
 export interface EffectDecisions {

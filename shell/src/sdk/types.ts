@@ -74,6 +74,17 @@ export interface Turn {
   completion_tokens: number;
   cost_usd: string | null;
   finish_reason: string | null;
+  budgets: BudgetUsed[];
+}
+
+/** A limit of a budget, of which much is used; `says` tells a person so. */
+export interface BudgetUsed {
+  account: "run" | "unit" | "model_runs";
+  dimension: string;
+  used: number;
+  limit: number;
+  unpriced: number;
+  says: string;
 }
 
 /** What a question of the model asks. */

@@ -172,6 +172,11 @@ function TurnEnd({ request, isLast }: { request: number; isLast: boolean }) {
           ? "Tokens and cost unknown"
           : `${turn.prompt_tokens} tokens in, ${turn.completion_tokens} out, cost ${turn.cost_usd === null ? "unknown" : `$${turn.cost_usd}`}`}
       </p>
+      {turn.budgets.map((each) => (
+        <p className="faint budget" key={`${each.account} ${each.dimension}`}>
+          {each.says}
+        </p>
+      ))}
     </>
   );
 }
