@@ -1,5 +1,5 @@
 """Writes what the docs take from elsewhere: the examples' code and what they print, the command line's help,
-the docstrings, and the tables of the effect kinds.
+the docstrings, the tables of the effect kinds, and the pages of the notebooks.
 
 `python docs/generate.py` writes; with `--check` it exits with 1 and says which pages are not current. What an example
 prints is checked by running it, in `tests/docs`.
@@ -15,6 +15,7 @@ import api_reference
 import cli_reference
 import effects_reference
 import http_reference
+import notebook_pages
 
 DOCS = Path(__file__).parent
 INCLUDED = re.compile(r"(<!-- (examples/[\w/.]+) -->\n```\w+\n)(.*?)(```\n)", re.DOTALL)
@@ -26,6 +27,7 @@ def pages() -> dict[Path, str]:
     """Every page that takes something from elsewhere, as it should be."""
     written = {DOCS / "api.md": api_reference.page(), DOCS / "cli.md": cli_reference.page()}
     written[DOCS / "http-reference.md"] = http_reference.page()
+    written |= notebook_pages.pages()
     for path in (*sorted(DOCS.rglob("*.md")), DOCS.parent / "README.md"):
         if path not in written:
             written[path] = TABLE.sub(_table, INCLUDED.sub(_included, path.read_text("utf-8")))

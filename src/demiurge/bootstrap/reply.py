@@ -12,6 +12,9 @@ from demiurge.tools.display import Cell, Table, View, clipped, json_code, shown
 
 __all__ = ["Reply", "ToolCallView"]
 
+_MOST_IN_REPR: Final = 80
+"""The most characters of an answer in the `repr()` of its reply."""
+
 _MOST_RESULT: Final = 300
 """The most characters of a result in a table of calls."""
 
@@ -45,7 +48,7 @@ class ToolCallView:
 
 
 @shown
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Reply:
     """The outcome of one message of a chat. `text` is the model's answer; `approvals` are the ids that a person has to
     decide; a caller who is neither agent nor approver sees none.
@@ -84,6 +87,11 @@ class Reply:
     def is_running(self) -> bool:
         """True while the turn is open and no call of it waits for a person."""
         return self.status == "awaiting_approval" and not self.approvals
+
+    def __repr__(self) -> str:
+        said = repr(clipped(self.text, _MOST_IN_REPR)) if self.text else self.error_code or ""
+        calls = f", calls {', '.join(call.name for call in self.tool_calls)}" if self.tool_calls else ""
+        return f"<Reply {self.request_id} {self.status}{calls}{f': {said}' if said else ''}>"
 
     def _view(self) -> View:
         cost = f"${self.cost_usd}" if self.cost_usd is not None else "unknown"

@@ -24,11 +24,12 @@ MOST_CHARACTERS: Final = 4000
 """The most characters of a text that are shown."""
 
 _STYLE: Final = (
-    ".dmg{color:inherit;font:inherit;line-height:1.4;max-width:60em}"
+    ".dmg{color:inherit;font:inherit;line-height:1.4;max-width:60em;overflow-x:auto}"
     ".dmg table{border-collapse:collapse;margin:.4em 0;color:inherit}"
     ".dmg th,.dmg td{border:1px solid rgba(128,128,128,.4);padding:.2em .6em;text-align:left;vertical-align:top;"
     "color:inherit;background:transparent;overflow-wrap:anywhere;white-space:pre-wrap;max-width:40em}"
-    ".dmg th{font-weight:600}.dmg .n{text-align:right;white-space:nowrap}"
+    ".dmg td{min-width:5em}.dmg th{font-weight:600;white-space:nowrap}"
+    ".dmg .n{min-width:0;text-align:right;white-space:nowrap}"
     ".dmg pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:.4em 0;padding:.4em .6em;max-height:24em;"
     "overflow:auto;color:inherit;background:rgba(128,128,128,.12)}"
     ".dmg p{margin:.3em 0;white-space:pre-wrap;overflow-wrap:anywhere}.dmg .bad{font-weight:600}"
@@ -47,7 +48,7 @@ _ESCAPES: Final = {
 _SHAPING: Final = "\u200c\u200d\ufe0e\ufe0f"
 """Joiners and emoji selectors, which Persian, Hindi and emoji need."""
 
-_MARKDOWN: Final = re.compile(r"([!-/:-@\[-`{-~])")
+_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~&$:@=^])")
 
 
 class Verbatim(str):
