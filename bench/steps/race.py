@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from bench.tool_call.contender import Peer
@@ -19,19 +18,8 @@ ROOT = FOLDER.parents[1]
 QUIET = {"LANGSMITH_TRACING": "false", "PYTHONHASHSEED": "0"}
 
 
-@dataclass(frozen=True)
-class _Peer(Peer):
-    @property
-    def requirements(self) -> Path:
-        return FOLDER / "peers" / f"{self.name}.txt"
-
-    @property
-    def script(self) -> Path:
-        return FOLDER / "peers" / f"{self.name}.py"
-
-
 ROUNDS = 3
-PEERS = (_Peer("langgraph_sqlite"), _Peer("dbos_sqlite"))
+PEERS = tuple(Peer(name, folder=FOLDER / "peers") for name in ("langgraph_sqlite", "dbos_sqlite"))
 
 Timing = list[tuple[int, float, float]]
 """Steps before, wall and CPU microseconds per step."""
@@ -49,8 +37,8 @@ def _timed(command: list[str]) -> Timing:
 def run() -> list[tuple[str, str, str]]:
     """The quickest of some rounds of each; they take turns, so whatever else the machine does hits all alike."""
     rounds: list[Timing] = []
-    theirs: dict[_Peer, list[Timing]] = {peer: [] for peer in PEERS}
-    missing: dict[_Peer, str] = {}
+    theirs: dict[Peer, list[Timing]] = {peer: [] for peer in PEERS}
+    missing: dict[Peer, str] = {}
     for _ in range(ROUNDS):
         rounds.append(_timed([sys.executable, "-m", "bench.steps.ours"]))
         for peer in theirs.keys() - missing.keys():

@@ -24,18 +24,20 @@ STEPS = {
 
 @dataclass(frozen=True)
 class Peer:
-    """A library in an environment of its own. `python`: the oldest version it needs, if that is above ours."""
+    """A library in an environment of its own. `python`: the oldest version it needs, if that is above ours; `folder`:
+    where its requirements and its script are."""
 
     name: str
     python: tuple[int, int] | None = None
+    folder: Path = FOLDER / "peers"
 
     @property
     def requirements(self) -> Path:
-        return FOLDER / "peers" / f"{self.name}.txt"
+        return self.folder / f"{self.name}.txt"
 
     @property
     def script(self) -> Path:
-        return FOLDER / "peers" / f"{self.name}.py"
+        return self.folder / f"{self.name}.py"
 
 
 OURS = "demiurge"
@@ -46,6 +48,7 @@ PEERS = (
     Peer("fastmcp"),
     Peer("mcp"),
     Peer("weakincentives", python=(3, 12)),
+    Peer("agt"),
 )
 
 
@@ -83,6 +86,7 @@ CALLS = (
     Contender("governed", "langchain_core", "the same, a callback handler", "callbacks", "ve"),
     Contender("governed", "fastmcp", "FastMCP.call_tool, one middleware", "call_tool", "vp"),
     Contender("governed", "mcp", "(has no policy in its server)", None),
+    Contender("governed", "agt", "govern, one rule, audit in memory", "govern", "pr"),
     Contender(
         "governed", "weakincentives", "BridgedTool, one policy", "bridged", "vpes", ("def",), calls=10, fresh=True
     ),
@@ -112,4 +116,5 @@ IMPORTS = (
     ("fastmcp", "from fastmcp import FastMCP"),
     ("mcp", "from mcp.server import MCPServer"),
     ("weakincentives", "from weakincentives.prompt import Tool"),
+    ("agt", "from agentmesh.governance import govern"),
 )

@@ -1,0 +1,113 @@
+"""What each contestant does when its process is killed, when a stored call is changed, and when its log is."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench.compare.contest import CONTESTANTS, Contestant, Failed, Outside, outside, run
+from bench.compare.contestant import ADA
+from bench.compare.damage import change, drop_last
+from bench.tool_call.environment import Missing
+
+__all__ = ["approval", "audit", "crash"]
+
+EVE = "eve@example.com"
+"""Another address, as long as Ada's."""
+
+Rows = Iterator[tuple[str, ...]]
+Trial = Callable[[Contestant, Path, Outside], tuple[str, ...]]
+
+
+def _try_all(trial: Trial) -> Rows:
+    for contestant in CONTESTANTS:
+        with tempfile.TemporaryDirectory() as folder, outside() as world:
+            try:
+                yield contestant.title, *trial(contestant, Path(folder), world)
+            except Missing as reason:
+                yield contestant.title, f"not tried: {reason}"
+
+
+def _said(contestant: Contestant, command: str, folder: Path, world: Outside) -> str:
+    """What a command says, or the error with which it ends."""
+    try:
+        return str(run(contestant, command, folder, world.url).get("said", "it was killed"))[:240]
+    except Failed as error:
+        return f"error: {error}"[:240]
+
+
+# -- killed after the e-mail was sent, before the call had returned ----------------------------------------------------
+
+
+def crash() -> tuple[tuple[str, ...], Rows]:
+    return ("", "e-mails sent", "what it said after the restart"), _try_all(_crash)
+
+
+def _crash(contestant: Contestant, folder: Path, world: Outside) -> tuple[str, ...]:
+    assert run(contestant, "crash", folder, world.url) == {}
+    assert world.sent() == [ADA]
+    said = _said(contestant, "recover", folder, world)
+    return str(len(world.sent())), said
+
+
+# -- an approval -------------------------------------------------------------------------------------------------------
+
+
+def approval() -> tuple[tuple[str, ...], Rows]:
+    head = ("", "the approver sees the address", "a yes after a restart", "a yes after the stored address was changed")
+    return head, _try_all(_approval)
+
+
+def _approval(contestant: Contestant, folder: Path, world: Outside) -> tuple[str, ...]:
+    first, second = folder / "first", folder / "second"
+    first.mkdir()
+    second.mkdir()
+    shown = str(run(contestant, "ask", first, world.url)["shown"])
+    if world.sent():  # the approver is a function that answers at once
+        return _yes(ADA in shown), "no: it waits in memory", "nothing is stored"
+    said = _said(contestant, "approve", first, world)
+    survives = "e-mail sent" if world.sent() == [ADA] else f"no e-mail: {said}"
+    run(contestant, "ask", second, world.url)
+    change(second, ADA, EVE)
+    said = _said(contestant, "approve", second, world)
+    went = Counter(world.sent()[1:])
+    bound = f"**e-mail to {EVE}**" if went[EVE] else f"no e-mail to {EVE}; {said}"
+    return _yes(ADA in shown), survives, bound
+
+
+def _yes(fact: bool) -> str:
+    return "yes" if fact else "no"
+
+
+# -- the log -----------------------------------------------------------------------------------------------------------
+
+
+def audit() -> tuple[tuple[str, ...], Rows]:
+    head = ("", "one byte changed", "last entry dropped", "what it said of the byte", "what it said of the entry")
+    return head, _try_all(_audit)
+
+
+def _audit(contestant: Contestant, folder: Path, world: Outside) -> tuple[str, ...]:
+    file, table = contestant.log
+    damages: tuple[Callable[[Path], object], ...] = (
+        lambda where: change(where, *contestant.recorded),
+        lambda where: drop_last(where / file, table),
+    )
+    found: list[str] = []
+    said: list[str] = []
+    for damage in damages:
+        where = folder / str(len(found))
+        where.mkdir()
+        run(contestant, "turn", where, world.url)
+        sound = run(contestant, "check", where, world.url)
+        assert not sound["found"], sound
+        damage(where)
+        try:
+            answer = run(contestant, "check", where, world.url)
+        except Failed as error:
+            answer = {"found": True, "said": f"error: {error}"}
+        found.append("found" if answer["found"] else "not found")
+        said.append(str(answer["said"])[:200])
+    return *found, *said
