@@ -113,6 +113,7 @@ POINTS: Final[Mapping[str, str]] = MappingProxyType(
         "store.after_checkpoint": "closing: all rows are in the main file, it is still open",
         "tiles.before_commit": "hashes of the seals' tree are written, not yet durable",
         "tiles.after_commit": "hashes of the seals' tree are durable, the caller doesn't know yet",
+        "tool.blobs_held": "a tool's large results and parts are held for its receipt, which is not stored",
         "tool.ran": "a tool is done, its result is not stored",
         "unit.acknowledged": "a step is durable and acknowledged, its effects are not dispatched",
         "unit.advanced": "a step is computed, nothing of it is written",

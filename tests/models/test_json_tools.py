@@ -17,6 +17,7 @@ from demiurge.models.request import GenerateRequest
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.events import AiEvent, Status, TextDelta
 from demiurge.tools.spec import ToolSpec
+from demiurge.wire.errors import ProviderError
 from demiurge.wire.items import (
     Completion,
     Delivery,
@@ -142,6 +143,31 @@ async def test_earlier_calls_and_results_are_text_without_a_nonce() -> None:
     assert "Hm." not in text
     [last] = [item for item in model.requests[0].items if isinstance(item, Message) and picture in item.content]
     assert last is model.requests[0].items[-1]
+
+
+async def test_a_model_that_rejects_an_image_of_a_result_is_asked_again_without_it() -> None:
+    class Blind(TextModel):
+        async def generate(self, request: GenerateRequest, *, on_event: OnEvent | None = None) -> Completion:
+            answer = await super().generate(request, on_event=on_event)
+            if any(isinstance(item, ToolOutput) and item.images for item in request.items):
+                raise ProviderError(code="invalid_request")
+            return answer
+
+    output = ToolOutput("call_1", "Snow.", images=(Image("image/png", b"x", "snow.png"),))
+    asked = replace(request(user(), ToolCall("call_1", "weather", "{}"), output), provider="openai-chat", specs=())
+    model = Blind(said("Cold."), said("Cold."))
+    answer = await ask_model(model, asked)
+    assert (answer.text, answer.requests) == ("Cold.", 2)
+    [*_, told] = model.requests[1].items
+    assert isinstance(told, ToolOutput)
+    assert (told.images, '"snow.png" of the type image/png with 1 bytes' in told.content) == ((), True)
+    with pytest.raises(ProviderError):
+        await ask_model(Refusing(), replace(asked, items=(user(),)))
+
+
+class Refusing(TextModel):
+    async def generate(self, request: GenerateRequest, *, on_event: OnEvent | None = None) -> Completion:
+        raise ProviderError(code="invalid_request")
 
 
 async def test_neighbours_of_one_role_are_one_message() -> None:

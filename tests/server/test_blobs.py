@@ -116,3 +116,11 @@ async def test_no_browser_runs_a_blob(served: Served, data: bytes, kind: str) ->
     is_shown = kind.startswith(("image/", "audio/"))
     assert ("content-disposition" in headers) != is_shown
     assert is_shown or headers["content-disposition"].startswith("attachment; ")
+
+
+async def test_a_download_has_the_name_that_the_reader_asked_for(served: Served) -> None:
+    user, path = await stored(served, b"a,b\n")
+    answer = await user.get(path, params={"name": '../grüße".csv\r\nx: y'})
+    disposition = answer.headers["content-disposition"]
+    assert disposition.endswith("; filename*=UTF-8''gr%C3%BC%C3%9Fe%22.csv%20x%20y")
+    assert (await user.get(path, params={"name": "x" * 201})).status_code == 422

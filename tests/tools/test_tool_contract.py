@@ -25,6 +25,7 @@ from demiurge.tools import (
     ToolRunner,
 )
 from demiurge.tools.filesystem import Filesystem
+from demiurge.values.refs import ref_of
 
 
 @dataclass(frozen=True)
@@ -374,6 +375,9 @@ def test_an_example_is_exactly_of_the_tools_types(wrong: Any) -> None:
     assert refusal_of(examples=[wrong]) == (LookupParams, "examples")
 
 
+BINARY = b"\xff\x00"
+
+
 @pytest.mark.parametrize("output", [FOUND, "text", {"a": FOUND}, None, [MoreResult("a", "b")], [None]])
 def test_an_example_of_an_array_is_a_sequence_of_exactly_the_item(output: Any) -> None:
     kind = Tool[LookupParams, list[LookupResult]]
@@ -415,6 +419,7 @@ def test_a_result_has_the_seeds_fields() -> None:
         "value",
         "success",
         "exclude_value_from_context",
+        "parts",  # beyond the seed's fields, at the end and with a default
     ]
 
 
@@ -467,7 +472,7 @@ RENDERED: list[tuple[Any, str]] = [
     ([Speaks("1"), Speaks('{"a": 2}'), 3], '[1,{"a": 2},3]'),
     ([Speaks("raise"), Speaks("raise")], '[{"words":"raise"},{"words":"raise"}]'),
     (b"bytes", "bytes"),
-    (b"\xff", "\ufffd"),
+    (BINARY, f"2 bytes that are not text, {ref_of(BINARY)}"),
     (bytearray(b"x"), "x"),
     ({"k": b"\xff"}, "{'k': b'\\xff'}"),
     (LOOP, "[[...]]"),

@@ -13,7 +13,7 @@ from demiurge.errors import InvalidValue, NotFound
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, parse_ref, ref_of
 from demiurge.wire.attachments import attachment
-from demiurge.wire.items import Completion, Image, Item, Message, Opaque, Reasoning, Text, ToolCall, ToolOutput
+from demiurge.wire.items import Audio, Completion, Image, Item, Message, Opaque, Reasoning, Text, ToolCall, ToolOutput
 from demiurge.world.messages import (
     MAX_ATTACHED,
     assistant_blob,
@@ -142,7 +142,7 @@ def test_a_message_with_attachments_comes_back_as_it_was() -> None:
     }
 
 
-def test_a_tools_message_may_hold_text_and_images() -> None:
+def test_a_tools_message_may_hold_text_images_sounds_and_files() -> None:
     store = Store()
     content = [
         {"type": "text", "text": "One "},
@@ -153,9 +153,15 @@ def test_a_tools_message_may_hold_text_and_images() -> None:
     assert expand(blob, store.get) == [ToolOutput("c1", "One plot.", images=(Image("image/png", PNG),))]
     assert attachment_refs(blob) == (ref_of(PNG),)
     sound = {"type": "audio", "mime": "audio/wav", "bytes_ref": store.put(WAV)}
-    with pytest.raises(InvalidValue) as refused:
-        expand(canonical_json.encode({"role": "tool", "tool_call_id": "c1", "content": [sound]}), store.get)
-    assert refused.value.code == "bad_message"
+    file = {"type": "file", "mime": "text/csv", "bytes_ref": ref_of(b"never read"), "size": 10, "name": "a.csv"}
+    both = tool_blob("c1", "One song.", [{"kind": part.pop("type"), **part} for part in (sound, file)])
+    [output] = expand(both, store.get)
+    assert isinstance(output, ToolOutput)
+    assert output.files == (Audio("audio/wav", WAV),)
+    assert output.content.startswith('One song.\n\n[The result has a file "a.csv" of the type text/csv with 10 bytes.')
+    for broken in ({**file, "size": "10"}, {**file, "bytes_ref": "x"}, {**file, "name": 3}):
+        with pytest.raises(InvalidValue):
+            expand(tool_blob("c1", "", [{"kind": "file", **broken}]), store.get)
 
 
 @pytest.mark.parametrize(

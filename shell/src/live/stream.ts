@@ -14,9 +14,19 @@ export interface Listener {
   onOpen?: () => void;
 }
 
+/** How far a running call is, as its tool reported it last. */
+export interface Progress {
+  done: number;
+  total: number | null;
+  message: string;
+}
+
 const RETRY_MS = 1000;
 const listeners = new Set<Listener>();
 const watchers = new Set<() => void>();
+/** By unit and call, from the beginning of the stream on: the frames of a call that runs come once, and the page that
+ * shows the call may be loaded later. */
+const progress = new Map<string, Progress>();
 let source: EventSource | null = null;
 let status: StreamStatus = "connecting";
 let last: string | null = null;
@@ -36,6 +46,8 @@ export function startStream(): void {
   source = opened;
   opened.onopen = () => {
     setStatus("live");
+    progress.clear();
+    for (const tell of watchers) tell();
     for (const each of listeners) each.onOpen?.();
   };
   opened.addEventListener("record", (event) => {
@@ -45,6 +57,7 @@ export function startStream(): void {
   });
   opened.addEventListener("frame", (event) => {
     const frame: Frame = JSON.parse(event.data);
+    noteProgress(frame);
     for (const each of listeners) each.onFrame?.(frame);
   });
   opened.onerror = () => {
@@ -56,6 +69,19 @@ export function startStream(): void {
   };
 }
 
+function noteProgress({ type, unit, tool_call_id, done = 0, total = null, message = "" }: Frame): void {
+  if (tool_call_id === undefined) return;
+  const key = `${unit} ${tool_call_id}`;
+  if (type === "tool_progress") progress.set(key, { done, total, message });
+  else if (!progress.delete(key)) return; // the call begins or ends; its id may come again
+  for (const tell of watchers) tell();
+}
+
+/** Returns how far a running call is; undefined if its tool reported nothing. */
+export function useCallProgress(unit: string, callId: string): Progress | undefined {
+  return useSyncExternalStore(watch, () => progress.get(`${unit} ${callId}`));
+}
+
 export function stopStream(): void {
   clearTimeout(retry);
   source?.close();
@@ -63,13 +89,12 @@ export function stopStream(): void {
 }
 
 export function useStreamStatus(): StreamStatus {
-  return useSyncExternalStore(
-    (tell) => {
-      watchers.add(tell);
-      return () => watchers.delete(tell);
-    },
-    () => status,
-  );
+  return useSyncExternalStore(watch, () => status);
+}
+
+function watch(tell: () => void): () => void {
+  watchers.add(tell);
+  return () => watchers.delete(tell);
 }
 
 /** Calls the functions of `given` while the component is shown. They may be new at each render. */

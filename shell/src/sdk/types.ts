@@ -184,6 +184,11 @@ export interface Frame {
   delta?: string;
   seq?: number;
   kind?: string;
+  /** Of `tool_progress`. */
+  tool_call_id?: string;
+  done?: number;
+  total?: number | null;
+  message?: string;
 }
 
 /** A call that a person made. */

@@ -37,6 +37,7 @@ from demiurge.values.clock import Entropy, SystemClock, new_id
 from demiurge.values.money import add_micros, dollars_text, whole_micros
 from demiurge.wire.arguments import sound_calls
 from demiurge.wire.items import Completion, FinishReason, Item, ToolCall, ToolChoice, ToolOutput, Usage
+from demiurge.wire.result_parts import output_of
 from demiurge.wire.rounds import EMPTY_ANSWER, call_identity, empty_answer, is_empty, next_choice, refuse
 
 __all__ = ["Exchange", "LoopSettings"]
@@ -135,7 +136,7 @@ class Exchange:
             if result.error_code is ToolErrorCode.APPROVAL_REQUIRED:
                 waiting[call_id] = result.approval_id or ""
             else:
-                outputs[call_id] = ToolOutput(call_id, result.content, is_error=not result.ok)
+                outputs[call_id] = output_of(result)
 
         refused = self._refused(state, shown)
         try:

@@ -15,7 +15,7 @@ from demiurge.apps.demiurge import CALLS
 from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.failure import failure
-from demiurge.bootstrap.message_body import load_view
+from demiurge.bootstrap.message_body import MessageBody, load_view
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.tools.ids import checked_id
 from demiurge.values import canonical_json
@@ -108,7 +108,7 @@ async def call_outcome(backend: Backend, call_id: str) -> CallOutcome:
         state["tool"],
         "done" if outcome["ok"] else "failed",
         ok=outcome["ok"],
-        content=(load_view(backend, outcome["result_ref"]) or {"content": ""})["content"],
+        content=MessageBody.decode(load_view(backend, outcome["result_ref"]) or {}).text,
         value=load_view(backend, outcome["view_ref"]),
         error_code=outcome["error_code"],
         message=outcome["message"],

@@ -10,6 +10,7 @@ in the fork.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from demiurge.bootstrap.lost_entries import doubt_again
@@ -157,19 +158,25 @@ def _forget(
     ledger: SqliteEffectLedger, data: bytes, words: ErasedWords, *, dry_run: bool
 ) -> tuple[list[Mention], list[Mention]]:
     message = message_of(data)
-    shown = message["content"] if message is not None and message["role"] == "tool" else None
+    shown = "".join(_texts(message["content"])) if message is not None and message["role"] == "tool" else None
     gone, quotes, inline = [], [], []
     for row in ledger.results():
         mention = Mention("ledger", f"{row.slot.tool_name} {row.slot.key}")
         if words.copied_in(row.slot.key):
             inline.append(mention)
-        if shown is not None and _is_shown(row, shown):
+        if (shown is not None and _is_shown(row, shown)) or any(part.data == data for part in row.parts):
             gone.append(row.slot)
         elif any(words.copied_in(text) for text in (row.message, row.rendering or "", row.value)):
             quotes.append(mention)
     if gone and not dry_run:
         ledger.erase_results(gone, _ERASED)
     return quotes, inline
+
+
+def _texts(content: str | Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yields the texts of a message's content."""
+    for part in ({"text": content},) if isinstance(content, str) else content:
+        yield part.get("text", "")
 
 
 def _is_shown(row: LedgerRow, content: str) -> bool:

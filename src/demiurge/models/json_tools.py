@@ -28,8 +28,22 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.wire.arguments import replay_object
 from demiurge.wire.envelope_text import FINAL_TEXT, call_text, nonce_text, rejection_text, result_text, rules_text
+from demiurge.wire.errors import ProviderError
 from demiurge.wire.fields import mend_surrogates
-from demiurge.wire.items import Completion, Delivery, Item, Message, NamedTool, Part, Text, ToolCall, ToolOutput, Usage
+from demiurge.wire.items import (
+    Audio,
+    Completion,
+    Delivery,
+    Item,
+    Message,
+    NamedTool,
+    Part,
+    Text,
+    ToolCall,
+    ToolOutput,
+    Usage,
+)
+from demiurge.wire.result_parts import describe_parts, fit_parts
 from demiurge.wire.rounds import rounds_so_far
 from demiurge.wire.tool_envelope import (
     EnvelopeCall,
@@ -86,9 +100,28 @@ async def ask_model(
     names: OtherNames = OtherNames(),
 ) -> Completion:
     """Returns the model's answer, as `LanguageModel.generate` does. `max_rounds`: how many answers of a turn may call
-    tools. Raises InvalidValue if a request by the protocol has no key, or both tools and a response format."""
+    tools. Raises InvalidValue if a request by the protocol has no key, or both tools and a response format.
+
+    If the provider rejects a request with images or sounds of tools' results, because its model takes none, the
+    request is sent once more with sentences in their place: else the chat could never go on."""
+    try:
+        return await _ask(model, request, on_event, max_rounds, names)
+    except ProviderError as error:
+        described = tuple(describe_parts(request.items, ()))
+        if error.code != "invalid_request" or described == request.items:
+            raise
+    key = request.idempotency_key
+    again = replace(request, items=described, idempotency_key=None if key is None else f"{key}-described")
+    answer = await _ask(model, again, on_event, max_rounds, names)
+    return replace(answer, requests=answer.requests + 1)
+
+
+async def _ask(
+    model: LanguageModel, request: GenerateRequest, on_event: OnEvent | None, max_rounds: int | None, names: OtherNames
+) -> Completion:
     if not uses_protocol(request.provider):
         return await model.generate(request, on_event=on_event)
+    request = replace(request, items=tuple(fit_parts(describe_parts(request.items, provider(request.provider).takes))))
     specs = in_natural_order(_offered(request))
     if not specs:
         answer = await model.generate(_plain(request, *_rendered(request.items)), on_event=on_event)
@@ -259,8 +292,12 @@ def _rendered(items: Iterable[Item]) -> list[Message]:
                 messages.append(_user(Text(rejection_text(rejected[0]))))
             else:
                 name = call.name if call is not None else "a tool"
-                messages.append(_user(Text(result_text(name, item.id, item.content)), *item.images))
+                messages.append(_user(Text(result_text(name, item.id, item.content)), *item.images, *_sounds(item)))
     return messages
+
+
+def _sounds(item: ToolOutput) -> Iterable[Part]:
+    return (part for part in item.files if isinstance(part, Audio))
 
 
 def _rejection(call: ToolCall) -> tuple[Rejection, str] | None:

@@ -17,20 +17,22 @@ from demiurge.models.local.order import in_natural_order
 from demiurge.models.providers import Provider, is_reasoning
 from demiurge.models.request import GenerateRequest
 from demiurge.wire.attachments import check_request
+from demiurge.wire.result_parts import describe_parts, fit_parts
 
 __all__ = ["build", "is_guided"]
 
 
 def build(row: Provider, request: GenerateRequest, base_url: str) -> dict[str, Any]:
     """Returns the body. Raises InvalidValue for a request that no provider could accept (empty items, a bad
-    temperature), and for attachments that this provider cannot accept (`unsupported_attachment`,
-    `attachments_too_large`)."""
+    temperature), and for attachments of messages that this provider cannot accept (`unsupported_attachment`,
+    `attachments_too_large`). Parts of tools' results that it cannot take are described."""
     _check(request)
-    check_request(request.items, row.takes, row.name)
+    items = fit_parts(describe_parts(request.items, row.takes))
+    check_request(items, row.takes, row.name)
     official = urlsplit(base_url).hostname == row.official_host
     reasoning = is_reasoning(request.model)
     body: dict[str, Any] = {"model": request.model, **_tools(row, request)}
-    body |= row.wire.encode_messages(request.items)
+    body |= row.wire.encode_messages(items)
     body["stream"] = True
     body[row.limit if official else row.limit_elsewhere] = request.max_tokens
     if request.temperature is not None and not reasoning:

@@ -75,6 +75,7 @@ from demiurge.tools.ledger.store import LedgerSlot
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.limits.budget import Budget, BudgetTracker, TokenUsage
 from demiurge.tools.limits.deadline import Deadline
+from demiurge.tools.parts import Audio, File, Image
 from demiurge.tools.policy import Budgets, Decision, ToolPolicy, ToolPolicyContext
 from demiurge.tools.policy_rule import ToolPolicyRule
 from demiurge.tools.record import ToolExecResult, ToolInvocationRecord
@@ -106,6 +107,7 @@ __all__ = [
     "ApprovalRequest",
     "ApprovalStore",
     "AssistantFinal",
+    "Audio",
     "AuthCapability",
     "AuthorizationRequest",
     "Authorizer",
@@ -129,10 +131,12 @@ __all__ = [
     "Done",
     "EffectLedger",
     "ErrorEvent",
+    "File",
     "Filesystem",
     "GraphRun",
     "IdempotencyConfig",
     "IdempotencyStrategy",
+    "Image",
     "InMemoryApprovals",
     "Introspection",
     "InvalidLimit",

@@ -21,6 +21,7 @@ __all__ = [
     "Clock",
     "FollowsClock",
     "FoundIssues",
+    "GivenResults",
     "HttpAccess",
     "HttpAnswer",
     "Introspection",
@@ -135,6 +136,20 @@ class BlobAccess(Protocol):
 
     async def get(self, ref: Ref) -> bytes:
         """Raises ToolUserError for a blob that this call may not read."""
+        ...
+
+
+class GivenResults(Protocol):
+    """The texts of this conversation's own results that were too large for a message, and the text files of results."""
+
+    @property
+    def max_bytes(self) -> int | None:
+        """The most bytes of one answer in UTF-8; None: there is no limit."""
+        ...
+
+    async def text(self, ref: str) -> str:
+        """Returns the whole text with this address. Raises ToolUserError for any other address, for a result that was
+        erased, and for a file that is not text."""
         ...
 
 

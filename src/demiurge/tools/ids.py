@@ -17,6 +17,7 @@ from demiurge.errors import InvalidValue
 __all__ = [
     "ASK_USER",
     "MAX_CALL_ID_BYTES",
+    "READ_RESULT",
     "RESERVED_PREFIXES",
     "UNNAMED",
     "canonical_call_id",
@@ -31,6 +32,9 @@ RESERVED_PREFIXES = ("core", "introspect", "mcp", "workspace")
 
 ASK_USER = "core__ask_user"
 """The tool by which a model asks a person a question. Only a person answers its calls."""
+
+READ_RESULT = "core__read_result"
+"""The tool by which a model reads a large result in pages."""
 
 UNNAMED = "?"
 """Stands for text that is not a tool id. No policy can list it, so a call for it is always denied."""

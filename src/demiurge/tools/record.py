@@ -11,6 +11,7 @@ from typing import Any
 from demiurge.tools.display import Cell, View, json_code, shown
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolErrorCode
+from demiurge.tools.parts import ResultPart
 from demiurge.tools.policy import Decision
 from demiurge.values import canonical_json, cbor
 
@@ -98,7 +99,8 @@ class ToolExecResult:
     """The answer to a call. `value`: redacted public view, JSON-ready. `content`: the text for the model, which is
     private and so not in `repr()`. `error_code` and `safe_message` are None exactly if `ok`. `approval_id`: the
     approval that an `approval_required` call waits for, else the approval that was used for the call; None if no
-    approval was needed. The model does not see `approval_id`."""
+    approval was needed. The model does not see `approval_id`. `parts`: images, sounds and files for the model, with
+    their bytes; private like `content`."""
 
     ok: bool
     value: Any
@@ -108,6 +110,7 @@ class ToolExecResult:
     content: str = field(repr=False)
     record: ToolInvocationRecord
     approval_id: str | None = None
+    parts: tuple[ResultPart, ...] = field(default=(), repr=False)
 
     def _view(self) -> View:
         problem = "" if self.ok else f"{self.error_code}: {self.safe_message}"

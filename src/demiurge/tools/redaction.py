@@ -32,13 +32,15 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """The public part of a tool's results and arguments. `mode` is `top_level`, `paths`, `message_only` or
-    `drop_all`; `fields` are the public fields of a result, `arguments` the dotted paths of the public arguments
-    (none by default). Make one with `allow`, `paths`, `message_only` or `drop_all`. Raises InvalidValue."""
+    """The public part of a tool's results and arguments. `mode` is `top_level`, `paths`, `message_only` or `drop_all`;
+    `fields` are the public fields of a result, `arguments` the dotted paths of the public arguments (none by default);
+    `parts`: whether the images, sounds and files of a result are public. Make one with `allow`, `paths`, `message_only`
+    or `drop_all`. Raises InvalidValue."""
 
     mode: RedactionMode = "message_only"
     fields: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
+    parts: bool = False
     _tree: _Tree = field(init=False, repr=False, compare=False)
     _arguments: _Tree = field(init=False, repr=False, compare=False)
 
@@ -48,6 +50,8 @@ class Redaction:
         if not isinstance(self.fields, list | tuple):
             raise InvalidValue("the public fields are a tuple of names", path="fields")
         object.__setattr__(self, "fields", tuple(self.fields))
+        if type(self.parts) is not bool:
+            raise InvalidValue("must be True or False", path="parts")
         takes_fields = self.mode in ("paths", "top_level")
         if takes_fields and not self.fields:
             raise InvalidValue(f"redaction '{self.mode}' needs at least one field", path="fields")
@@ -75,25 +79,25 @@ class Redaction:
         return tree
 
     @classmethod
-    def allow(cls, *fields: str, arguments: tuple[str, ...] = ()) -> Redaction:
+    def allow(cls, *fields: str, arguments: tuple[str, ...] = (), parts: bool = False) -> Redaction:
         """Makes only these top-level fields public (of each item, if the value is a list), and these arguments."""
-        return cls("top_level", fields, arguments)
+        return cls("top_level", fields, arguments, parts)
 
     @classmethod
-    def paths(cls, *paths: str, arguments: tuple[str, ...] = ()) -> Redaction:
+    def paths(cls, *paths: str, arguments: tuple[str, ...] = (), parts: bool = False) -> Redaction:
         """Makes only these dotted paths public: `user.name`, `hits.path`; `*` is any key, and a list stands for its
         items. And these arguments."""
-        return cls("paths", paths, arguments)
+        return cls("paths", paths, arguments, parts)
 
     @classmethod
-    def message_only(cls, *, arguments: tuple[str, ...] = ()) -> Redaction:
+    def message_only(cls, *, arguments: tuple[str, ...] = (), parts: bool = False) -> Redaction:
         """Makes the message public and no field of the value; and these arguments."""
-        return cls("message_only", (), arguments)
+        return cls("message_only", (), arguments, parts)
 
     @classmethod
-    def drop_all(cls, *, arguments: tuple[str, ...] = ()) -> Redaction:
+    def drop_all(cls, *, arguments: tuple[str, ...] = (), parts: bool = False) -> Redaction:
         """Makes nothing of the result public except that the call was answered; and these arguments."""
-        return cls("drop_all", (), arguments)
+        return cls("drop_all", (), arguments, parts)
 
     @property
     def shows_message(self) -> bool:
@@ -124,22 +128,24 @@ class Redaction:
         return shown if size <= MAX_PUBLIC_ARGUMENTS else {OMITTED_ARGUMENTS_KEY: size}
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the redaction as JSON. `arguments` is present only if there are some: older redactions had none,
-        and their digest must not change."""
+        """Returns the redaction as JSON. `arguments` and `parts` are present only if they make something public: older
+        redactions had neither, and their digest must not change."""
         node: dict[str, Any] = {"mode": self.mode, "fields": sorted(self.fields)}
-        return {**node, "arguments": sorted(self.arguments)} if self.arguments else node
+        if self.arguments:
+            node["arguments"] = sorted(self.arguments)
+        return {**node, "parts": True} if self.parts else node
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Redaction:
         """Inverse of `to_json`. Raises InvalidValue."""
-        if set(data) - {"mode", "fields", "arguments"} or "mode" not in data:
-            raise InvalidValue("a redaction has 'mode' and 'fields', and may have 'arguments'")
+        if set(data) - {"mode", "fields", "arguments", "parts"} or "mode" not in data:
+            raise InvalidValue("a redaction has 'mode' and 'fields', and may have 'arguments' and 'parts'")
         fields, arguments = data.get("fields", []), data.get("arguments", [])
         if not isinstance(fields, list | tuple):
             raise InvalidValue("'fields' is a list of names", path="fields")
         if not isinstance(arguments, list | tuple):
             raise InvalidValue("'arguments' is a list of paths", path="arguments")
-        return cls(data["mode"], tuple(fields), tuple(arguments))
+        return cls(data["mode"], tuple(fields), tuple(arguments), data.get("parts", False))
 
 
 def _segments(path: object) -> list[str]:

@@ -6,12 +6,15 @@ left out of the text. That flag saves tokens; it is not a security boundary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic_core import from_json, to_json
 
 from demiurge.tools.execution.interrupt import is_from_outside
+from demiurge.tools.parts import ResultPart
+from demiurge.values.refs import ref_of
 
 __all__ = ["ToolRenderableResult", "ToolResult", "join_text", "plain_text", "render_value"]
 
@@ -29,12 +32,13 @@ class ToolRenderableResult(Protocol):
 class ToolResult(Generic[ValueT]):
     """The result of a call. `message`: text for the model. `value`: typed payload or None. `success=False` is a
     failure that the handler reports by itself: the model gets its message, others only if the redaction shows
-    messages."""
+    messages. `parts`: images, sounds and files beside the value (`tools.parts`); a failure has none."""
 
     message: str
     value: ValueT | None = None
     success: bool = True
     exclude_value_from_context: bool = False
+    parts: Sequence[ResultPart] = ()
 
     def render(self) -> str:
         """Returns the value as text; "" for None."""
@@ -53,7 +57,7 @@ def render_value(value: object, encoded: bytes | None = None) -> str:
     if isinstance(value, str):
         return plain_text(value)
     if isinstance(value, bytes | bytearray):
-        return _text_of_bytes(value, encoded)
+        return _text_of_bytes(value)
     own = _rendered(value)
     if own is not None:
         return own
@@ -68,13 +72,12 @@ def render_value(value: object, encoded: bytes | None = None) -> str:
         return str(value).encode(errors="replace").decode()
 
 
-def _text_of_bytes(value: bytes | bytearray, encoded: bytes | None) -> str:
-    """Returns bytes decoded as UTF-8; if that fails, as the text in `encoded`, else with replacement characters."""
+def _text_of_bytes(value: bytes | bytearray) -> str:
+    """Returns bytes decoded as UTF-8; if that fails, their size and digest."""
     try:
         return value.decode()
     except UnicodeDecodeError:
-        text = None if encoded is None else from_json(encoded)
-        return text if isinstance(text, str) else value.decode(errors="replace")
+        return f"{len(value)} bytes that are not text, {ref_of(bytes(value))}"
 
 
 def _rendered(value: object) -> str | None:

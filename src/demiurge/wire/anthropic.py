@@ -64,6 +64,7 @@ from demiurge.wire.items import (
     ToolOutput,
     Usage,
 )
+from demiurge.wire.result_parts import describe_parts
 from demiurge.wire.stream import JsonEvent
 from demiurge.wire.tool_choice import check_choice
 
@@ -117,11 +118,11 @@ def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
     """Returns `{"system": ..., "messages": [...]}`, without `system` if there is no system text.
 
     Leaves out blank text, which would be refused, and opaque items and reasoning of another format. Raises InvalidValue
-    for an unknown role, for audio (`unsupported_attachment`), and for images where only text is allowed.
+    for an unknown role, for audio in a message (`unsupported_attachment`), and for images where only text is allowed.
     """
     system: list[str] = []
     messages: list[dict[str, Any]] = []
-    for item in items:
+    for item in describe_parts(items, (Image,)):
         if isinstance(item, Message) and item.role in _SYSTEM:
             system += _only_texts(item)
             continue

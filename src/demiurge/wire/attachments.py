@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.parts import MAX_PART_BYTES, MEDIA_TYPES, OTHER_NAMES, media_type
 from demiurge.wire.items import Audio, Image, Item, Message, Text, ToolOutput
 
 __all__ = [
@@ -25,44 +26,7 @@ __all__ = [
     "media_type",
 ]
 
-MAX_PART_BYTES = 10 << 20
 MAX_REQUEST_BYTES = 20 << 20
-
-MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "audio/wav", "audio/mpeg")
-
-_OTHER_NAMES = {
-    "audio/mp3": "audio/mpeg",
-    "audio/vnd.wave": "audio/wav",
-    "audio/wave": "audio/wav",
-    "audio/x-wav": "audio/wav",
-    "image/jpg": "image/jpeg",
-}
-_STARTS = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-    b"ID3": "audio/mpeg",
-}
-_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
-
-
-def media_type(data: bytes) -> str | None:
-    """Returns the one of MEDIA_TYPES that these bytes are, by their first bytes; None for anything else."""
-    for start, mime in _STARTS.items():
-        if data.startswith(start):
-            return mime
-    if data[:4] == b"RIFF":
-        return _RIFF.get(data[8:12])
-    return "audio/mpeg" if _is_mp3_frame(data[:4]) else None
-
-
-def _is_mp3_frame(head: bytes) -> bool:
-    """Returns whether an MP3 file without a tag starts here: the header of a Layer III frame, with sync, a version, a
-    valid bit rate and sample rate."""
-    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE6 != 0xE2:
-        return False
-    return head[1] & 0x18 != 0x08 and head[2] >> 4 not in (0, 15) and head[2] & 0x0C != 0x0C
 
 
 def attachment(data: bytes, mime: str | None = None) -> Image | Audio:
@@ -73,7 +37,7 @@ def attachment(data: bytes, mime: str | None = None) -> Image | Audio:
     found = media_type(data)
     if found is None:
         raise _bad("its bytes are no PNG, JPEG, GIF or WebP image and no WAV or MP3 sound")
-    if mime is not None and _OTHER_NAMES.get(mime, mime) != found:
+    if mime is not None and OTHER_NAMES.get(mime, mime) != found:
         raise _bad(f"it is said to be {mime[:64]}, but its bytes are {found}")
     return Image(found, data) if found.startswith("image/") else Audio(found, data)
 
@@ -85,6 +49,7 @@ def attached(items: Iterable[Item]) -> Iterator[Image | Audio]:
             yield from (part for part in item.content if not isinstance(part, Text))
         elif isinstance(item, ToolOutput):
             yield from item.images
+            yield from (part for part in item.files if isinstance(part, Audio))
 
 
 def check_request(items: Iterable[Item], takes: tuple[type[Image | Audio], ...], provider: str) -> None:

@@ -13,16 +13,18 @@ such an opaque item is left out.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
+from demiurge.tools.parts import Audio, File, Image
+
 __all__ = [
     "Audio",
     "Completion",
     "Delivery",
+    "File",
     "FinishReason",
     "Image",
     "Item",
@@ -41,53 +43,12 @@ __all__ = [
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "error", "other"]
 
-_AUDIO_FORMATS = {
-    "audio/mp3": "mp3",
-    "audio/mpeg": "mp3",
-    "audio/vnd.wave": "wav",
-    "audio/wav": "wav",
-    "audio/wave": "wav",
-    "audio/x-wav": "wav",
-}
 _BLOCKS = frozenset({"container_upload", "fallback", "mcp_tool_listing", "mcp_tool_use", "server_tool_use"})
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An image by its bytes; `mime` such as `image/png`."""
-
-    mime: str
-    data: bytes
-
-    @property
-    def base64(self) -> str:
-        return base64.b64encode(self.data).decode("ascii")
-
-    @property
-    def data_url(self) -> str:
-        return f"data:{self.mime};base64,{self.base64}"
-
-
-@dataclass(frozen=True, slots=True)
-class Audio:
-    """Sound by its bytes; `mime` such as `audio/wav`."""
-
-    mime: str
-    data: bytes
-
-    @property
-    def base64(self) -> str:
-        return base64.b64encode(self.data).decode("ascii")
-
-    @property
-    def format(self) -> str:
-        """Returns the providers' short name: `wav` or `mp3`, else the MIME subtype."""
-        return _AUDIO_FORMATS.get(self.mime, self.mime.rpartition("/")[2])
 
 
 Part: TypeAlias = Text | Image | Audio
@@ -124,13 +85,19 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The answer to the call `id`, for the model; `images` come after `content`. Chat Completions cannot send the
-    images."""
+    """The answer to the call `id`, for the model. `images`, then `files` (sounds and others) come after `content`; what
+    a format or a model cannot take is put elsewhere or described (`wire.result_parts`)."""
 
     id: str
     content: str
     is_error: bool = False
     images: tuple[Image, ...] = ()
+    files: tuple[Audio | File, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Image | Audio | File, ...]:
+        """Returns the images, then the files."""
+        return (*self.images, *self.files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ from demiurge.wire.items import (
     ToolOutput,
     Usage,
 )
+from demiurge.wire.result_parts import describe_parts, move_parts
 from demiurge.wire.stream import JsonEvent
 from demiurge.wire.tool_choice import check_choice
 
@@ -138,22 +139,21 @@ def encode_text_format(text_format: TextFormat) -> dict[str, Any]:
 def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
     """Returns `{"messages": [...]}`. Adjacent assistant items (reasoning, text, calls) become one message, because this
     format requires the calls of a turn in one message with their outputs right after it. Adjacent texts of the system
-    become one message too: the chat templates of many models refuse a second system message.
+    become one message too: the chat templates of many models refuse a second system message. Images and sounds of
+    tools' results come in a message of the user after the results, because the results themselves are text only.
 
-    Leaves out opaque items and reasoning of another format. Raises InvalidValue for an unknown role, for images or
-    sound in an assistant's message, and for images in a tool's result (`unsupported_attachment`).
+    Leaves out opaque items and reasoning of another format. Raises InvalidValue for an unknown role, and for images or
+    sound in an assistant's message.
     """
     messages: list[dict[str, Any]] = []
     turn: list[Item] = []
-    for item in items:
+    for item in move_parts(describe_parts(items, (Image, Audio)), (Image, Audio)):
         if not isinstance(item, ToolOutput) and (not isinstance(item, Message) or item.role == "assistant"):
             turn.append(item)
             continue
         messages += _encode_turn(turn)
         turn = []
         if isinstance(item, ToolOutput):
-            if item.images:
-                raise InvalidValue("a tool's result can't hold images in this format", code="unsupported_attachment")
             messages.append({"role": "tool", "tool_call_id": item.id, "content": item.content})
         else:
             _add_message(messages, _encode_message(item))

@@ -65,6 +65,7 @@ from demiurge.wire.items import (
     Usage,
 )
 from demiurge.wire.open_calls import open_calls
+from demiurge.wire.result_parts import describe_parts, move_parts
 from demiurge.wire.stream import JsonEvent
 from demiurge.wire.tool_choice import check_choice
 
@@ -130,12 +131,13 @@ def encode_text_format(text_format: TextFormat) -> dict[str, Any]:
 def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
     """Returns `{"input": [...]}`, one entry per item, in order; system messages stay entries.
 
-    Leaves out assistant messages without text, and reasoning and opaque items of another format. Raises InvalidValue
-    for an unknown role and for images or sound in an assistant's message.
+    Sounds of tools' results come in a message of the user after the results. Leaves out assistant messages without
+    text, and reasoning and opaque items of another format. Raises InvalidValue for an unknown role and for images or
+    sound in an assistant's message.
     """
     callers: dict[str, Any] = {}
     entries: list[dict[str, Any]] = []
-    for item in items:
+    for item in move_parts(describe_parts(items, (Image, Audio)), (Audio,)):
         if isinstance(item, ToolCall):
             callers[item.id] = replayed_beside(item, "function_call").get("caller")
         entry = _encode_item(item)

@@ -4,7 +4,8 @@
      "items_ref"?: ref, "skip_tool_catalog"?: true, "prompt_tools"?: {id: digest}}
     {"role": "tool", "tool_call_id": id, "content": text | [part...]}
 
-Parts are `{"type": "text", "text"}`, `{"type": "image" | "audio", "mime", "bytes_ref"}`. `items_ref` names a blob with
+Parts are `{"type": "text", "text"}` and `{"type": "image" | "audio", "mime", "bytes_ref"}`; a tool's result also has
+`"file"`, and its parts have `size` and `name`. `items_ref` names a blob with
 a `list<sys/LlmOutputItem@1>`: the answer in the provider's own order, so that it can be sent back verbatim.
 `skip_tool_catalog` records that the sender of a message wants no catalog of prompt tools in the prompt of its turn. It
 is written only when it is true. A system message that is such a catalog has the digests of its tools in
@@ -22,9 +23,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.parts import part_text
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, parse_ref
 from demiurge.wire.attachments import attachment
@@ -76,8 +79,18 @@ def user_blob(
     return canonical_json.encode({"role": role, "content": content, **skips})
 
 
-def tool_blob(call_id: str, content: str) -> bytes:
-    return canonical_json.encode({"role": "tool", "tool_call_id": call_id, "content": content})
+def tool_blob(call_id: str, content: str, parts: Sequence[Mapping[str, Any]] = ()) -> bytes:
+    """Returns the blob of a tool's result. `parts`: its images, sounds and files, as `tools.parts.part_node` makes
+    them."""
+    message: dict[str, Any] = {"role": "tool", "tool_call_id": call_id, "content": content}
+    if parts:
+        text = [{"type": "text", "text": content}] if content else []
+        message["content"] = [*text, *({"type": part["kind"], **_but_kind(part)} for part in parts)]
+    return canonical_json.encode(message)
+
+
+def _but_kind(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if name != "kind"}
 
 
 def call_blob(call: ToolCall) -> bytes:
@@ -178,11 +191,23 @@ def _tool_output(message: Mapping[str, Any], get: Get) -> ToolOutput:
     call_id, content = _text(message, "tool_call_id"), message.get("content")
     if not isinstance(content, list):
         return ToolOutput(call_id, _text(message, "content"))
-    parts = _parts(content, get)
-    images = tuple(part for part in parts if isinstance(part, Image))
-    if any(isinstance(part, Audio) for part in parts):
-        raise InvalidValue("a tool's result holds text and images", path="content", code="bad_message")
-    return ToolOutput(call_id, "".join(part.text for part in parts if isinstance(part, Text)), images=images)
+    parts = _parts([part for part in content if part.get("type") != "file"], get)
+    text = "".join(part.text for part in parts if isinstance(part, Text))
+    files = [_file_text(part) for part in content if part.get("type") == "file"]
+    return ToolOutput(
+        call_id,
+        "\n\n".join((*((text,) if text else ()), *files)),
+        images=tuple(part for part in parts if isinstance(part, Image)),
+        files=tuple(part for part in parts if isinstance(part, Audio)),
+    )
+
+
+def _file_text(part: Mapping[str, Any]) -> str:
+    """Returns the sentence for the model about a file, whose bytes are not read for it."""
+    size, ref = part.get("size"), parse_ref(part.get("bytes_ref"))
+    if type(size) is not int:
+        raise InvalidValue("must be a number", path="size", code="bad_message")
+    return part_text("file", _text(part, "mime"), size, _text(part, "name"), f"It is stored as {ref}.")
 
 
 def _item(node: Mapping[str, Any], get: Get) -> Item:
@@ -218,7 +243,9 @@ def _part(part: Mapping[str, Any], get: Get) -> Part:
             mime = _text(part, "mime")
             if not mime.startswith(f"{kind}/"):
                 raise InvalidValue(f"the mime of a part of type {kind} is {kind}/...", path="mime", code="bad_message")
-            return attachment(get(parse_ref(part.get("bytes_ref"))), mime)
+            name = part.get("name")
+            found = attachment(get(parse_ref(part.get("bytes_ref"))), mime)
+            return replace(found, name=name) if isinstance(name, str) else found
         case _:
             raise InvalidValue("a part's type is text, image or audio", path="content", code="bad_message")
 

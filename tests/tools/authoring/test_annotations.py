@@ -26,6 +26,7 @@ from demiurge.tools import (
 from demiurge.tools.authoring.bytes_text import with_text_bytes
 from demiurge.tools.authoring.named_types import named_type
 from demiurge.tools.authoring.signature import UNKNOWN, payload_of
+from demiurge.values.refs import ref_of
 
 KindT = TypeVar("KindT")
 
@@ -88,6 +89,10 @@ def tool_with(annotation: Any, answer: Any, **options: Any) -> Tool[Any, Any]:
     return tool(**options)(count)
 
 
+BINARY = b"\xff\x00"
+SAID_OF_BINARY = f"2 bytes that are not text, {ref_of(BINARY)}"
+
+
 RESULT = ToolResult("m", Sum(2))
 TEXT = 'm\n\n{"total":2}'
 WORKING: dict[str, tuple[Any, Any, Any, str]] = {
@@ -131,10 +136,10 @@ WORKING: dict[str, tuple[Any, Any, Any, str]] = {
     "an iterable that can be read once": (Iterable[int], lambda: iter([1, 2]), Iterable[int], "[1,2]"),
     "a generator": (Generator[int, None, None], lambda: (n for n in (1, 2)), None, "[1,2]"),
     "text as bytes": (bytes, b"text", bytes, "text"),
-    "bytes": (bytes, b"\xff\x00", bytes, "base64:/wA="),
+    "bytes": (bytes, BINARY, bytes, SAID_OF_BINARY),
     "bytes that look like base64": (bytes, b"base64:/wA=", bytes, "base64:/wA="),
-    "bytes in a result": (ToolResult[bytes], ToolResult("", b"\xff"), bytes, "base64:/w=="),
-    "bytes or None": (bytes | None, b"\xff", bytes | None, "base64:/w=="),
+    "bytes in a result": (ToolResult[bytes], ToolResult("", BINARY), bytes, SAID_OF_BINARY),
+    "bytes or None": (bytes | None, BINARY, bytes | None, SAID_OF_BINARY),
     "no bytes": (Optional[bytes], None, bytes | None, ""),  # noqa: UP045
     "bytes of a model that says how": (Coded, Coded(), Coded, '{"content":"_w=="}'),
 }

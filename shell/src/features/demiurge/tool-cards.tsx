@@ -1,6 +1,7 @@
 /** Cards of calls. A tool with a card of its own is named in `TOOL_CARDS`; all others have `ToolFallback`. */
 import type { ToolCallMessagePartProps } from "@assistant-ui/react";
 import type { ReactNode } from "react";
+import { useCallProgress } from "../../live/stream";
 import { Arguments } from "../../parts/arguments";
 import { durationText } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
@@ -8,9 +9,10 @@ import { blobPath } from "../../sdk";
 import { ApprovalCard } from "./approval-card";
 import { useApprovals } from "./approvals";
 import { useChat } from "./chat-context";
-import type { CallFacts } from "./chat-data";
+import { CHAT, type CallFacts } from "./chat-data";
 import { ChangedArguments, Outcome } from "./outcome";
 import { ASK_USER, AskUserCard } from "./question-card";
+import { CallProgress, ResultParts } from "./result-parts";
 import { WriteDiff } from "./write-diff";
 
 const STATES = { running: "running", done: "done", failed: "failed", cancelled: "stopped", waiting: "waits for a person" };
@@ -32,12 +34,13 @@ export const TOOL_CARDS = { workspace__write: WorkspaceWriteCard, [ASK_USER]: As
 
 function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & { children?: ReactNode }) {
   const facts = artifact as CallFacts;
-  const { approvals, tools, times } = useChat();
+  const { approvals, tools, times, chatId } = useChat();
   const { decisions, now } = useApprovals();
   const asked = facts.state === "running" ? approvals.find((each) => each.tool_call_id === facts.callId) : undefined;
   const time = times.get(facts.callId);
   const decision = time !== undefined ? decisions.get(time.intent) : undefined;
   const effect = tools.get(toolName)?.effect;
+  const reported = useCallProgress(`${CHAT}/${chatId}`, facts.callId);
 
   if (asked !== undefined) return <ApprovalCard approval={asked} />;
   const state = facts.state === "running" && time?.waits === true ? "waiting" : facts.state;
@@ -56,7 +59,9 @@ function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & {
         {ran !== "" && <span className="faint">{ran}</span>}
       </header>
       {decision !== undefined && <Outcome decision={decision} now={now()} />}
+      {state === "running" && reported !== undefined && <CallProgress {...reported} />}
       {children}
+      {facts.state === "done" && <ResultParts view={facts.result} />}
       {facts.argumentsJson === null ? (
         <p className="faint">Your role does not see the arguments.</p>
       ) : (

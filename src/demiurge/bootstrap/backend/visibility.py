@@ -22,6 +22,7 @@ from demiurge.bootstrap.backend.public_fields import MARK, cell_fields, public_p
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.stores.protocol import Store
 from demiurge.tools.approvals import may_decide
+from demiurge.tools.parts import parts_of
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.projection import Only
@@ -178,9 +179,22 @@ class Visibility:
         if self.sees_records:
             is_given = next(exposing_records(self._store, ref), None) is not None
             return is_given or ref in self._settings().values()
-        if any(ref in _views(record, self._effect_of(record)) for record in self._exposing(ref)):
+        if any(self._shows(record, ref) for record in self._exposing(ref)):
             return True
         return self._is_plain_message(ref) or (self._caller.has("approver") and self._waits_for(ref))
+
+    def _shows(self, record: Record, ref: Ref) -> bool:
+        """Returns whether a blob is a public view of this record, or a public part of a result."""
+        view, public = _views(record, self._effect_of(record)) or (None, None)
+        if ref in (view, public):
+            return True
+        if view is None:
+            return False
+        try:
+            shown = canonical_json.parse(self._store.get_blob(parse_ref(view)))
+        except DemiurgeError:
+            return False
+        return any(part["bytes_ref"] == ref for part in parts_of(shown))
 
     def _exposing(self, ref: Ref) -> Iterator[Record]:
         return islice(exposing_records(self._store, ref), MOST_LOOKED_AT)

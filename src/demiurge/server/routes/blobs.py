@@ -6,8 +6,9 @@ import asyncio
 import re
 from codecs import getincrementaldecoder
 from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
@@ -15,6 +16,7 @@ from demiurge.errors import InvalidValue
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import error_response, responses
 from demiurge.server.strict_json import StrictJsonRoute
+from demiurge.tools.parts import file_name
 from demiurge.wire.attachments import attachment
 
 __all__ = ["router"]
@@ -60,6 +62,7 @@ async def put(world: CurrentWorld, request: Request) -> StoredBlob:
 async def get(
     world: CurrentWorld,
     ref: str,
+    name: Annotated[str, Query(max_length=200, description="The file name of a download.")] = "",
     byte_range: Annotated[str, Header(alias="range")] = "",
     if_range: Annotated[str | None, Header()] = None,
     if_none_match: Annotated[str, Header()] = "",
@@ -80,7 +83,7 @@ async def get(
     if {each.strip().removeprefix("W/") for each in if_none_match.split(",")} & {tag, "*"}:
         return Response(None, 304, headers=headers)
     if not media_type.startswith(("image/", "audio/")):
-        headers["content-disposition"] = f'attachment; filename="{ref.removeprefix("sha256:")[:16]}"'
+        headers["content-disposition"] = _disposition(ref, file_name(name))
     window = _window(byte_range, len(data)) if if_range in (None, tag) else None
     if window is None:
         return Response(data, media_type=media_type, headers=headers)
@@ -91,6 +94,12 @@ async def get(
         return answer
     headers["content-range"] = f"bytes {start}-{end - 1}/{len(data)}"
     return Response(data[start:end], 206, media_type=media_type, headers=headers)
+
+
+def _disposition(ref: str, name: str) -> str:
+    """Returns the header of a download, with the name that the reader asked for (RFC 6266)."""
+    plain = f'attachment; filename="{ref.removeprefix("sha256:")[:16]}"'
+    return f"{plain}; filename*=UTF-8''{quote(name, safe='')}" if name else plain
 
 
 def _media_type(data: bytes) -> str:

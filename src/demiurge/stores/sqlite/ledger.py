@@ -95,7 +95,7 @@ class SqliteEffectLedger(EffectLedger):
             for slot in slots:
                 row = rows.get(slot)
                 if row is not None and row.state is EntryState.DONE:
-                    rows.put(row._replace(message=message, value=b"null", excluded=True, rendering=""))
+                    rows.put(row._replace(message=message, value=b"null", excluded=True, rendering="", parts=()))
         self._file.rewrite()
 
     def close(self) -> None:

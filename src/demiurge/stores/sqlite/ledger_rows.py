@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -25,10 +25,13 @@ from demiurge.stores.claim_count import ClaimTally
 from demiurge.stores.sqlite.user_file import STRICT, FileFormat
 from demiurge.tools.ledger.partitions import OPEN_PREFIX
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
+from demiurge.tools.parts import Audio, File, Image, ResultPart
+from demiurge.values import cbor
 
 __all__ = ["FORMAT", "SqliteRows", "begin_tally", "check_tables", "intact_rows", "put_rows", "read_tally"]
 
 _FEW: Final = 8
+_PART_TYPES: Final[Mapping[str, type[ResultPart]]] = {kind.__name__: kind for kind in (Image, Audio, File)}
 
 _TABLES: Final = (
     f"""CREATE TABLE entry (
@@ -216,6 +219,7 @@ class SqliteRows:
             )
         partition, tool, key, state, *more, success, excluded, rendering, _ = cells
         effect, params_hash, created_ns, expires_ns, owner, message, value = more
+        bare, parts = _unpacked(value)
         return LedgerRow(
             LedgerSlot(partition, tool, key),
             EntryState(state),
@@ -225,16 +229,36 @@ class SqliteRows:
             expires_ns,
             owner,
             message,
-            value,
+            bare,
             bool(success),
             bool(excluded),
             rendering,
+            parts,
         )
 
 
 def _cells(row: LedgerRow) -> tuple[Any, ...]:
     """Returns all columns but the guard."""
-    return (*row.slot, row.state.value, *row[2:9], int(row.success), int(row.excluded), row.rendering)
+    value = _packed(row.value, row.parts)
+    return (*row.slot, row.state.value, *row[2:8], value, int(row.success), int(row.excluded), row.rendering)
+
+
+def _packed(value: bytes, parts: tuple[ResultPart, ...]) -> bytes:
+    """Returns the cell of a value: its JSON, and with parts a NUL and a CBOR of both, because no JSON begins with
+    NUL."""
+    if not parts:
+        return value
+    nodes = [{"kind": type(part).__name__, "mime": part.mime, "name": part.name, "data": part.data} for part in parts]
+    return b"\x00" + cbor.encode({"value": value, "parts": nodes})
+
+
+def _unpacked(cell: Any) -> tuple[Any, tuple[ResultPart, ...]]:
+    """Returns the value and the parts in a cell."""
+    if not isinstance(cell, bytes) or not cell.startswith(b"\x00"):
+        return cell, ()
+    node = cbor.decode(cell[1:])
+    parts = (_PART_TYPES[part["kind"]](part["mime"], part["data"], part["name"]) for part in node["parts"])
+    return node["value"], tuple(parts)
 
 
 def _has_expired(cells: list[Any], now_ns: int) -> bool:

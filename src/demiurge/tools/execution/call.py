@@ -18,6 +18,7 @@ from demiurge.tools.execution.changes import Changes
 from demiurge.tools.execution.progress import ProgressReports
 from demiurge.tools.ledger.store import LedgerRow, LedgerSlot
 from demiurge.tools.ledger.waiting import Holding
+from demiurge.tools.parts import ResultPart
 from demiurge.tools.policy import Decision, ToolPolicyContext
 from demiurge.tools.record import ToolExecResult
 from demiurge.tools.result import ToolResult
@@ -32,11 +33,11 @@ __all__ = ["Call"]
 class Call:
     """A call: what the caller gave, then what the stages found out.
 
-    `bound`: the tool, for the stages after `decide`, where there always is one. `rule`: the name of the policy's
-    rule that decided, None if the policy's own lists did. `threads`: whether a `def` handler may run in a worker
-    thread. `started`: the handler has been called and has not returned; an interruption then leaves the outcome
-    open. `encoded`: the value's JSON; `plain`: the same as a portable value; `rendering`: its text for the model.
-    `reported_message`: the message of a failure that the handler reported itself.
+    `bound`: the tool, for the stages after `decide`, where there always is one. `rule`: the name of the policy's rule
+    that decided, None if the policy's own lists did. `threads`: whether a `def` handler may run in a worker thread.
+    `started`: the handler has been called and has not returned; an interruption then leaves the outcome open. `parts`:
+    those of the result, checked. `encoded`: the value's JSON; `plain`: the same as a portable value; `rendering`: its
+    text for the model. `reported_message`: the message of a failure that the handler reported itself.
 
     `matched_approval_id`: the approval that the call waits for, or that decided it; `granting_approval_id`: the
     approval that let the call run. `replayed`: the ledger answered the call; `claim`: the ledger row that the call
@@ -86,6 +87,7 @@ class Call:
     reported_message: str | None = None
     content: str = ""
     view: Any = None
+    parts: tuple[ResultPart, ...] = ()
     rendering: str | None = None
     # the end
     failure: ToolFailure | None = None

@@ -31,6 +31,7 @@ from demiurge.tools.ledger.store import (
     Write,
 )
 from demiurge.tools.ledger.watchers import Watchers
+from demiurge.tools.parts import ResultPart, checked_parts
 from demiurge.tools.result import ToolResult
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 
@@ -79,8 +80,11 @@ class Ledger(Protocol):
         ttl_ns: int | None,
         now_ns: int,
         rendering: str | None = None,
+        parts: tuple[ResultPart, ...] = (),
     ) -> None:
-        """Stores the result of the claim's call; `value` is JSON, `rendering` its text for the model."""
+        """Stores the result of the claim's call; `value` is JSON, `rendering` its text for the model, `parts`
+        its images, sounds and files. A ledger may leave `parts` out of its interface; then a result with parts is not
+        stored."""
 
     def release(self, claim: LedgerRow) -> None:
         """Removes the claim: its call changed nothing. Does nothing for a claim that is settled."""
@@ -169,6 +173,7 @@ class EffectLedger:
                 value=value,
                 success=result.success,
                 excluded=result.exclude_value_from_context,
+                parts=checked_parts(result.parts),
             )
             rows.put(row)
         self._watchers.wake_all(row.slot)
@@ -236,6 +241,7 @@ class EffectLedger:
                         message=message,
                         value=value,
                         excluded=excluded,
+                        parts=checked_parts(result.parts) if result is not None else (),
                     )
                 )
         self._watchers.wake_all(slot)
@@ -328,21 +334,12 @@ class EffectLedger:
         ttl_ns: int | None,
         now_ns: int,
         rendering: str | None = None,
+        parts: tuple[ResultPart, ...] = (),
     ) -> None:
         expires_ns = None if ttl_ns is None else now_ns + ttl_ns
-        slot, effect_id, params_hash = claim.slot, claim.effect_id, claim.params_hash
-        done = LedgerRow(
-            slot,
-            EntryState.DONE,
-            effect_id,
-            params_hash,
-            now_ns,
-            expires_ns,
-            message=message,
-            value=value,
-            excluded=excluded,
-            rendering=rendering,
-        )
+        slot, effect_id = claim.slot, claim.effect_id
+        done = claim._replace(state=EntryState.DONE, created_ns=now_ns, expires_ns=expires_ns, owner="")
+        done = done._replace(message=message, value=value, excluded=excluded, rendering=rendering, parts=parts)
 
         def put(rows: Rows) -> None:
             found = _current(rows, rows.get(slot), now_ns)

@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from demiurge.tools.ledger.partitions import is_open
+from demiurge.tools.parts import ResultPart
 from demiurge.values.forks import lock_over_forks, renew_in_child
 
 __all__ = ["BY_HAND", "EntryState", "LedgerRow", "LedgerSlot", "LedgerStore", "MemoryLedgerStore", "Rows", "Write"]
@@ -49,7 +50,8 @@ class LedgerSlot(NamedTuple):
 class LedgerRow(NamedTuple):
     """One stored entry. Times: nanoseconds since 1970, UTC; `created_ns` and `expires_ns` count from the claim until
     it is done. `effect_id`: 16 bytes, the claim's. `owner`: the worker of a claim, as the store names it. `value`:
-    the result as JSON; `rendering`: its text for the model, None if that is still to be made."""
+    the result as JSON; `rendering`: its text for the model, None if that is still to be made; `parts`: its images,
+    sounds and files, with their bytes, so that they are there again even if nothing else stored them."""
 
     slot: LedgerSlot
     state: EntryState
@@ -63,6 +65,7 @@ class LedgerRow(NamedTuple):
     success: bool = True
     excluded: bool = False
     rendering: str | None = None
+    parts: tuple[ResultPart, ...] = ()
 
     @property
     def lifetime_ns(self) -> int | None:

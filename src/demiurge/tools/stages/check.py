@@ -12,6 +12,7 @@ because the stored value still holds what the value's own `render()` hid.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -24,6 +25,7 @@ from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.cause import log_fault
 from demiurge.tools.execution.portable import portable
 from demiurge.tools.execution.ports import Ports
+from demiurge.tools.parts import ResultPart, binary_part, checked_parts
 from demiurge.tools.result import ToolResult, join_text, plain_text, render_value
 from demiurge.values.article import with_article
 
@@ -50,11 +52,14 @@ def check(ports: Ports, call: Call) -> None:
                 rendering = call.rendering
             elif not result.exclude_value_from_context:
                 rendering = render_value(result.value, call.encoded)
+        call.parts = _parts(result)
     except (ToolValidationError, InvalidValue, TypeError, ValueError) as error:
         log_fault(f"result of {call.tool_id}", _fault(result, error))
         ports.show_error(call, f"result of {call.tool_id}", error)
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
-    if call.lease is not None and call.lease.leaks(call.message, rendering, to_json(call.plain).decode()):
+    if call.lease is not None and call.lease.leaks(
+        call.message, rendering, to_json(call.plain).decode(), *_texts(call)
+    ):
         raise ToolFailure(ToolErrorCode.REDACTION_FAILED)
     call.rendering = rendering
     call.content = join_text(call.message, rendering)
@@ -64,12 +69,30 @@ def check(ports: Ports, call: Call) -> None:
         raise ToolFailure(ToolErrorCode.EXECUTION, safe_message=public or None)
 
 
+def _parts(result: ToolResult[Any]) -> tuple[ResultPart, ...]:
+    """Returns the parts of a result, and a file for a value of bytes that are not text; none for a failure."""
+    if not result.success:
+        return ()
+    binary = None if result.exclude_value_from_context else binary_part(result.value)
+    given = result.parts if binary is None else (*result.parts, binary)
+    return checked_parts(given) if given != () else ()
+
+
+def _texts(call: Call) -> Iterator[str]:
+    """Yields the names and bytes of the parts as text, to be searched for credentials."""
+    for part in call.parts:
+        yield part.name
+        yield part.data.decode("latin-1")
+
+
 def _fault(result: ToolResult[Any], error: Exception) -> str:
     """Returns a line for the log that says where the value breaks its type. It names declared fields only: anything
     else on the path to the fault may be data, and is written as `*`."""
     kind, cause = type(result.value), error.__cause__ or error
     message, value = type(result.message).__name__, with_article(kind.__name__)
     what = f"has not its declared form, with a message of type {message} and {value}"
+    if isinstance(cause, InvalidValue) and cause.path.startswith("parts"):
+        return f"has parts that can't be taken: {cause.message}"
     if not isinstance(cause, ValidationError):
         return f"{what} ({type(cause).__name__})"
     names = params_names(kind)

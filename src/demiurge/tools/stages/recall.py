@@ -62,7 +62,7 @@ def answer_from(call: Call, row: LedgerRow) -> None:
         value = None if row.value == b"null" else call.bound.load(row.value)
     except ToolValidationError as error:  # the type has changed since
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
-    call.result = ToolResult(row.message, value, row.success, row.excluded)
+    call.result = ToolResult(row.message, value, row.success, row.excluded, row.parts)
     call.rendering = row.rendering
     call.replayed = True
 

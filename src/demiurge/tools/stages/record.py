@@ -38,7 +38,9 @@ def record(ports: Ports, call: Call) -> None:
         event = None
         if ports.emit is not None:
             event = _Event(call.tool_call_id, copied(call.view), replayed=call.replayed)
-        answer = _Answer(True, call.view, None, None, call.tool_call_id, call.content, entry, call.matched_approval_id)
+        answer = _Answer(
+            *(True, call.view, None, None, call.tool_call_id, call.content, entry, call.matched_approval_id, call.parts)
+        )
     else:
         code, public = failure.error_code, public_failure(ports, failure)
         entry = _entry(ports, call, {"code": code.value, "message": public["message"]}, ended_ns)

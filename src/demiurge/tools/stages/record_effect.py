@@ -15,6 +15,7 @@ from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.ledger.store import LedgerRow
 from demiurge.tools.ledger.waiting import end_hold
+from demiurge.tools.parts import binary_part
 from demiurge.tools.stages.recall import call_ledger, uses_ledger_thread
 
 __all__ = ["end_claim", "record_effect"]
@@ -31,6 +32,7 @@ def _record_result(ports: Ports, call: Call, claim: LedgerRow) -> Awaitable[None
     assert ledger is not None
     assert config is not None
     assert result is not None
+    given = call.parts if binary_part(result.value) is None else call.parts[: len(result.parts)]
 
     def write() -> None:
         call.claim = None
@@ -43,6 +45,7 @@ def _record_result(ports: Ports, call: Call, claim: LedgerRow) -> Awaitable[None
                 excluded=result.exclude_value_from_context,
                 ttl_ns=config.ttl_ns,
                 now_ns=ports.clock.now_ns(),
+                **({"parts": given} if given else {}),
             )
         except Exception as error:  # noqa: BLE001  (the tool has run: its result is better than none)
             log_cause("ledger", error)

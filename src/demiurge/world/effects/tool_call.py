@@ -24,7 +24,6 @@ The answer to a question (`core__ask_user`) goes through the runner too, and bec
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -33,12 +32,11 @@ from typing import NamedTuple
 from demiurge import faults
 from demiurge.errors import DemiurgeError
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
-from demiurge.tools.capabilities import People
+from demiurge.tools.capabilities import GivenResults, People
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import HeldNotifications, Observers
-from demiurge.tools.execution.ports import notify
 from demiurge.tools.ledger.idempotency import IdempotencyStrategy
 from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.ledger.reconcile import reconciling
@@ -48,7 +46,7 @@ from demiurge.tools.runner import ToolRunner
 from demiurge.tools.source import StaticToolSource, ToolSource
 from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
-from demiurge.values.refs import Ref, ref_of
+from demiurge.values.refs import Ref
 from demiurge.world.authority.admission import decide_tool, tool_effect
 from demiurge.world.authority.approval import asked_ns
 from demiurge.world.authority.refusals import tool_code
@@ -58,6 +56,8 @@ from demiurge.world.effect_kinds.tool_call import TOOLS
 from demiurge.world.effects.binding import WorldParts, capabilities
 from demiurge.world.effects.chosen_connection import ChosenConnection
 from demiurge.world.effects.edited_answer import answer_text
+from demiurge.world.effects.given_results import ChatResults
+from demiurge.world.effects.held_blobs import HeldBlobs
 from demiurge.world.effects.program_objects import ProgramObjects
 from demiurge.world.effects.read_only_ledger import ReadOnlyLedger
 from demiurge.world.effects.recorded_answer import ANSWERED, QUESTIONS, RecordedAnswer, waiting_policy
@@ -172,7 +172,7 @@ class ToolCalls:
 
     async def refuse(self, call: EffectCall, code: str, message: str) -> Result:
         """Returns the answer to a refused call: the runner's words for what is wrong with it, else `message`."""
-        proposed, sink, limits = _proposed(call), _Sink(), ToolLimits(call, self._clock)
+        proposed, sink, limits = _proposed(call), HeldBlobs(call), ToolLimits(call, self._clock)
         runner = ToolRunner(
             self._source,
             policy=_policy(call),
@@ -194,7 +194,7 @@ class ToolCalls:
 
     async def answer(self, call: EffectCall) -> Result:
         """Returns a person's answer as the result of the question."""
-        proposed, recorder, sink = _proposed(call), self._recorder(call), _Sink()
+        proposed, recorder, sink = _proposed(call), self._recorder(call), HeldBlobs(call)
         runner = ToolRunner(
             QUESTIONS,
             policy=ANSWERED,
@@ -219,7 +219,7 @@ class ToolCalls:
     async def _run(self, call: EffectCall, recorder: Recorder | None, observers: Observers, *, asks: bool) -> _Ran:
         """Runs the call through the runner; without `asks` only up to the decision of a person."""
         proposed = _proposed(call)
-        sink, limits, connection = _Sink(), ToolLimits(call, self._clock), await self._connection(call)
+        sink, limits, connection = HeldBlobs(call), ToolLimits(call, self._clock), await self._connection(call)
         runner = ToolRunner(
             self._tools(call),
             policy=_policy(call),
@@ -227,6 +227,7 @@ class ToolCalls:
                 **self._objects.resources,
                 **capabilities(call, self._sealing),
                 People: RecordedAnswer(call),
+                GivenResults: ChatResults(call),
                 **limits.resources,
                 **observers.resources,
             },
@@ -267,17 +268,18 @@ class ToolCalls:
     async def _answer(self, call: EffectCall, ran: _Ran) -> Result:
         """Returns the receipt's result."""
         result = ran.result
-        for data in ran.sink.kept:
-            await call.put_blob(data)
-            if self._objects.blobs is not None:
-                await asyncio.to_thread(notify, "blobs", self._objects.blobs.put, data)
+        parts = ran.sink.nodes(result.parts)
+        await ran.sink.store(self._objects.blobs)
+        faults.point("tool.blobs_held")
         view = canonical_json.encode(result.value) if result.ok else None
         return succeeded(
             tool_call_id=result.tool_call_id,
             ok=result.ok,
             error_code=result.error_code.value if result.error_code is not None else None,
             message=result.safe_message or "",
-            message_ref=await call.put_blob(tool_blob(call.intent.params["tool_call_id"], answer_text(call, result))),
+            message_ref=await call.put_blob(
+                tool_blob(call.intent.params["tool_call_id"], answer_text(call, result), parts)
+            ),
             view_ref=await call.put_blob(view) if view is not None else None,
             record_ref=await call.put_blob(canonical_json.encode(result.record.public())),
             **await self._recorded(call, ran.recorder, result.ok),
@@ -362,17 +364,6 @@ class _NoApprovals:
         return None
 
 
-class _Sink:
-    """Collects large results until the runner is done."""
-
-    def __init__(self) -> None:
-        self.kept: list[bytes] = []
-
-    def put(self, data: bytes, /) -> Ref:
-        self.kept.append(data)
-        return ref_of(data)
-
-
 class _Decision:
     """The journaled decision on one exact call, handed out once (`tools.approvals.ApprovalStore`)."""
 
@@ -442,5 +433,5 @@ class _Ran(NamedTuple):
 
     result: ToolExecResult
     recorder: Recorder | None
-    sink: _Sink
+    sink: HeldBlobs
     limits: ToolLimits
