@@ -91,9 +91,9 @@ class Provider:
 
 
 @contextmanager
-def serving() -> Iterator[Provider]:
+def serving(provider: Provider | None = None) -> Iterator[Provider]:
     """A provider that listens while the block runs."""
-    running = Provider()
+    running = provider if provider is not None else Provider()
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
