@@ -213,7 +213,7 @@ async def test_a_turn_whose_model_is_elsewhere_fails_and_says_what_to_do(tmp_pat
         {"provider": "python", "model": "x"},
     ],
 )
-def test_what_is_no_model_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
+def test_an_object_that_is_no_model_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as told:
         opened(tmp_path / "w", **given)
     assert told.value.code in ("bad_model", "unknown_provider")
