@@ -46,7 +46,7 @@ def test_an_example_prints_what_its_page_says(name: str, tmp_path: Path) -> None
         keys = {"LLM_API_KEY": "sk-example", "OPENAI_BASE_URL": provider.url}
         environment = {**os.environ, **keys, "HOME": str(tmp_path)}
         command = [sys.executable, "-W", "error", name]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert (done.stderr, done.returncode) == ("", 0)
     page, output = SHOWN[name]
     assert done.stdout == output, f"{page.name} shows something else"
