@@ -29,7 +29,7 @@ def test_the_example_runs_with_the_plugin_which_imports_nothing_before(tmp_path:
     files = [str(tmp_path / "test_before.py"), str(tmp_path / "test_orders.py")]
     command = [sys.executable, "-m", "pytest", *plugins, *options, *files]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_pytest_finds_the_plugin_by_its_entry_point() -> None:

@@ -8,6 +8,10 @@ def stock(part: str) -> str:
     return f"12 of {part}."
 
 
+def test_the_tool_alone():
+    assert stock.run_direct(part="bolt").message == "12 of bolt."
+
+
 async def test_a_turn(demiurge_world, scripted_model):
     scripted_model.say(call("stock", part="bolt"), "There are 12.")
     async with demiurge_world([stock]) as world:
