@@ -9,7 +9,7 @@ def stock(part: str) -> str:
 
 
 def test_the_tool_alone():
-    assert stock.run_direct(part="bolt").message == "12 of bolt."
+    assert stock.run_direct(part="bolt").value == "12 of bolt."
 
 
 async def test_a_turn(demiurge_world, scripted_model):
