@@ -51,7 +51,10 @@ class Served:
 
 @tool(effect=ToolEffect.STATE_CHANGE, redaction=Redaction.allow("order", arguments=("part",)))
 def order_part(part: str, card: str, *, context: ToolContext) -> ToolResult[Mapping[str, Any]]:
-    """Order a part."""
+    """Order a part.
+
+    The shop sends it the next day.
+    """
     return ToolResult(message=f"ordered {part}", value={"order": 7, "card": card})
 
 

@@ -57,6 +57,8 @@ async def test_tools_are_found_by_text_and_reached_by_keys(screen: Screen) -> No
 async def test_a_person_calls_a_tool_and_the_policy_decides_the_call(screen: Screen) -> None:
     page = await screen.page("/tools?tool=order_part")
     opened = page.locator("details.card[open]")
+    await expect(opened).to_contain_text("Order a part.")
+    await expect(opened.locator("p.plain")).to_have_text("The shop sends it the next day.")
     await opened.get_by_text("Call this tool").click()
     await opened.get_by_label("part text").fill("bolt \u201cM8\u201d")
     await opened.get_by_label("card text").fill("4111")

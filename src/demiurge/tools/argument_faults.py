@@ -97,8 +97,10 @@ def explained(faults: Iterable[ArgumentFault]) -> Explanation:
             fault = fault._replace(unknown=before.unknown + fault.unknown)
         merged[fault.path, fault.words] = fault
     ordered = sorted(merged.values(), key=lambda fault: bool(fault.unknown))  # their lists of names come last
-    fields, for_model = ([phrase_of(fault, names=names) for fault in ordered] for names in (False, True))
-    return Explanation(_listed(fields), _listed(for_model))
+    fields = _listed([phrase_of(fault, names=False) for fault in ordered])
+    if not ordered or not ordered[-1].unknown:
+        return Explanation(fields, fields)
+    return Explanation(fields, _listed([phrase_of(fault, names=True) for fault in ordered]))
 
 
 def phrase_of(fault: ArgumentFault, *, names: bool) -> str:
