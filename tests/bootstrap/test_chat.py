@@ -102,7 +102,7 @@ async def test_a_turn_whose_approval_nobody_gave_goes_on_when_the_chat_does(
     tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = FixedClock(1_700_000_000 * 10**9)
-    monkeypatch.setattr("demiurge.bootstrap.opening.SystemClock", lambda: clock)
+    monkeypatch.setattr("demiurge.values.clock.SystemClock.now_ns", lambda _: clock.now_ns())
     write = Provider.call("workspace__write", {"path": "a", "text": "b"})
     provider.say(*map(Provider.answer, (write, Provider.text("Nobody allowed it."), Provider.text("Yes."))))
     async with opened(tmp_path / "w", provider) as world:

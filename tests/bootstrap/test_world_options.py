@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from demiurge import World
 from demiurge.bootstrap.world_options import WorldOptions
-from demiurge.errors import InvalidValue, UsageError
+from demiurge.errors import Conflict, InvalidValue, UsageError
 from demiurge.values.caller import USER, Caller
 
 
@@ -50,3 +51,37 @@ def test_every_keyword_of_open_is_an_option_and_is_documented() -> None:
     assert keywords <= {field.name for field in fields(WorldOptions)}
     text = inspect.getdoc(World.open) or ""
     assert [name for name in inspect.signature(World.open).parameters if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "says"),
+    [
+        ({"caller": "ada"}, "bad_caller", "actor='user:ada'"),
+        ({"system_prompt": 7}, "invalid", "must be text, not int"),
+        ({"adapters": [7]}, "bad_code", "adapters are objects with"),
+        ({"model": "gpt-5-mini"}, "no_key", "set LLM_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY"),
+    ],
+)
+def test_an_option_of_a_wrong_kind_is_refused_with_what_to_give(
+    tmp_path: Path, given: dict[str, Any], code: str, says: str
+) -> None:
+    with pytest.raises((InvalidValue, UsageError)) as raised:
+        World.open(tmp_path / "w", environment={}, **given)
+    assert says in str(raised.value)
+    assert code in (raised.value.code, "invalid")
+    assert not (tmp_path / "w").exists()
+
+
+async def test_a_world_that_is_open_in_this_process_is_not_opened_again(tmp_path: Path) -> None:
+    async with World.open(tmp_path / "w", environment={}):
+        with pytest.raises(Conflict, match="use the World that is open here"):
+            World.open(tmp_path / "w", environment={})
+
+
+async def test_a_message_or_an_id_that_is_no_text_is_refused_before_it_is_recorded(tmp_path: Path) -> None:
+    async with World.open(tmp_path / "w", environment={}) as world:
+        with pytest.raises(InvalidValue, match="text: must be text, not int"):
+            await world.chat().send(7)  # type: ignore[arg-type]
+        with pytest.raises(InvalidValue, match="not 7"):
+            world.chat(7)  # type: ignore[arg-type]
+        assert list(world.journal.read()) == []

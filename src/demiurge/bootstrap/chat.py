@@ -212,6 +212,8 @@ class Chat:
 
     async def _message(self, text: str, attachments: Sequence[Attachment], *, skip_tool_catalog: bool) -> bytes:
         """Returns the message as its blob, and stores its attachments."""
+        if not isinstance(text, str):
+            raise InvalidValue(f"must be text, not {type(text).__name__}", path="text")
         stored = await asyncio.to_thread(store_attachments, attachments, self.backend.run.put_blob)
         return user_blob(text, attachments=stored, skip_tool_catalog=skip_tool_catalog)
 

@@ -325,7 +325,11 @@ def _reducer(name: str, function: Callable[..., Any]) -> Reducer:
 
 
 def check_adapters(adapters: Sequence[Adapter]) -> None:
-    """Raises InvalidValue for an adapter that performs a built-in effect."""
+    """Raises InvalidValue for an object that is no adapter, and for one that performs a built-in effect."""
+    for adapter in adapters:
+        if isinstance(adapter, type) or not isinstance(getattr(adapter, "kinds", None), tuple):
+            what = f"adapters are objects with `kinds`, `restart` and `perform`, not {adapter!r}"
+            raise InvalidValue(what, path="adapters", code="bad_code")
     for kind in (kind for adapter in adapters for kind in adapter.kinds):
         if kind in tables().kinds:
             raise InvalidValue(f"{kind} is built in, and has its own adapter", code="bad_code")

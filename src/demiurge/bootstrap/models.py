@@ -64,7 +64,14 @@ def choose(
             f"The local model has no other address: name a provider for {base_url}, such as {COMPATIBLE}.",
             code="bad_base_url",
         )
-    return Choice(row.name, model if isinstance(model, str) and model else row.default_model)
+    named = model if isinstance(model, str) and model else row.default_model
+    if wanted is None and row.name in LOCALS and named != row.default_model:
+        raise UsageError(
+            f"No provider's key is set, and {named} is not the local model: set LLM_API_KEY, OPENAI_API_KEY or "
+            "ANTHROPIC_API_KEY, or leave the model out.",
+            code="no_key",
+        )
+    return Choice(row.name, named)
 
 
 def model_object(model: str | LanguageModel | None) -> LanguageModel | None:

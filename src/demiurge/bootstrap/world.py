@@ -24,7 +24,7 @@ from demiurge.bootstrap.secrets import open_vault
 from demiurge.bootstrap.toolset import store_toolset
 from demiurge.bootstrap.world_cost import CostTable, WorldCost
 from demiurge.bootstrap.world_options import require_policy
-from demiurge.errors import Damaged, Divergence
+from demiurge.errors import Damaged, Divergence, InvalidValue
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.display import ShownRows
 from demiurge.tools.policy import ToolPolicy
@@ -271,5 +271,7 @@ class World(OpenedWorld):
         return await self.backend.read.info()
 
     def chat(self, chat_id: str = "main") -> Chat:
-        """Returns the chat with this id; its first message creates it."""
+        """Returns the chat with this id; its first message creates it. Raises InvalidValue if the id is no text."""
+        if not isinstance(chat_id, str) or not chat_id:
+            raise InvalidValue(f"a chat's id is a text of at least one character, not {chat_id!r}", path="chat_id")
         return Chat(self.backend, chat_id, self.choice, self.sessions)

@@ -82,6 +82,8 @@ class WorldOptions:
     def __post_init__(self) -> None:
         if self.policy is not None:
             require_policy(self.policy)
+        if self.system_prompt is not None and not isinstance(self.system_prompt, str):
+            raise InvalidValue(f"must be text, not {type(self.system_prompt).__name__}", path="system_prompt")
         if self.read_only and (self.adopt or self.manifest is not None or self.accept_losses is not None):
             raise UsageError(
                 "manifest, adopt and accept_losses write to the world: leave them out, or leave out read_only.",
@@ -102,4 +104,6 @@ def chosen_caller(caller: Caller | None, actor: str | None, tenant: str | None) 
         return replace(USER, actor=USER.actor if actor is None else actor, tenant=tenant or USER.tenant)
     if actor is not None or tenant is not None:
         raise UsageError("Give either caller, or actor and tenant: a Caller names both.", code="bad_caller")
+    if not isinstance(caller, Caller):
+        raise UsageError("caller is a Caller; give a name as actor, as in actor='user:ada'.", code="bad_caller")
     return caller

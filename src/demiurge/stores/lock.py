@@ -47,10 +47,11 @@ class OwnerLock:
         except BlockingIOError:
             owner = os.pread(file, 20, 0).decode("ascii", "replace").strip() or "another process"
             os.close(file)
-            raise Conflict(
-                f"The world in {self._path.parent} is in use by process {owner}: use that one, or stop it.",
-                code="owned",
-            ) from None
+            how = "use that one, or stop it"
+            if owner == str(os.getpid()):
+                how = "that is this process, so use the World that is open here, or close it first"
+            where = f"The world in {self._path.parent} is in use by process {owner}"
+            raise Conflict(f"{where}: {how}.", code="owned") from None
         except OSError as error:
             os.close(file)
             raise unavailable(error, self._path.parent) from error

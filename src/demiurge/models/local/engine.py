@@ -68,7 +68,8 @@ class LocalEngine:
         path = self._path or locate()
         if path is None or not path.is_file():
             raise Unavailable(
-                "The local model is not on this machine: fetch it with `demiurge model fetch`.",
+                "The local model is not on this machine: fetch it with `demiurge model fetch`, or set the key of a "
+                "provider (LLM_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY).",
                 code="model_unavailable",
             )
         size = path.stat().st_size
