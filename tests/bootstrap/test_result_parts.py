@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,8 @@ from tests.bootstrap.plot_tools import plotter
 from tests.provider import Provider, serving
 from tests.wire.test_attachments import SAMPLES
 
-from demiurge import Redaction, ToolEffect, ToolPolicy, ToolResult, World, tool
-from demiurge.errors import NotFound
+from demiurge import Redaction, ToolEffect, ToolPolicy, ToolResult, World, faults, tool
+from demiurge.errors import NotFound, Unavailable
 from demiurge.testing import crash_points
 from demiurge.tools import File, Image
 from demiurge.values.caller import Caller
@@ -109,3 +111,59 @@ def test_a_call_with_parts_that_is_killed_is_made_once() -> None:
     report = crash_points(plotter, call=("plot", {"name": "a.png"}), points=points)
     assert {kill.point: kill.verdict for kill in report.kills} == dict.fromkeys(points, "once")
     report.assert_never_doubled()
+
+
+LARGE = PNG.ljust(200_000, b"\0")
+
+
+@tool(effect=ToolEffect.READ_ONLY, redaction=Redaction.message_only(parts=True))
+def photo() -> ToolResult[None]:
+    """Take a photo."""
+    return ToolResult("One photo.", parts=[Image(data=LARGE)])
+
+
+@pytest.mark.parametrize("point", ["blob.before_write", "blob.half_written", "blob.before_rename"])
+async def test_a_disk_without_room_for_an_image_stops_the_turn_and_with_room_it_goes_on(
+    point: str, tmp_path: Path, provider: Provider
+) -> None:
+    provider.script.clear()
+    provider.say(provider.answer(provider.call("photo", {})), provider.answer(provider.text("There.")))
+    async with asyncio.timeout(60), photo_world(tmp_path / "w", provider) as world:
+        chat = world.chat("c")
+        for hit in range(1, 8):
+            with faults.armed({point: f"enospc@{hit}+"}), suppress(Unavailable):
+                await (chat.resume() if await chat.state() else chat.send("Go on."))
+        await chat.resume()
+        reply = await chat.reply()
+        assert (reply.text, len(reply.tool_calls)) == ("There.", 1)
+        assert world.blobs.get(reply.tool_calls[0].result["parts"][0]["bytes_ref"]) == LARGE
+        assert world.journal.verify().ok
+
+
+async def test_an_image_whose_bytes_are_lost_fails_the_turn_and_nothing_else(
+    tmp_path: Path, provider: Provider
+) -> None:
+    provider.script.clear()
+    provider.say(provider.answer(provider.call("photo", {})), provider.answer(provider.text("There.")))
+    async with photo_world(tmp_path / "w", provider) as world:
+        await world.chat("c").send("Go on.")
+    digest = ref_of(LARGE).removeprefix("sha256:")
+    [lost] = [path for path in (tmp_path / "w" / "blobs").rglob("*") if path.is_file() and digest[4:] in path.name]
+    lost.unlink()
+    async with photo_world(tmp_path / "w", provider) as world:
+        assert not world.journal.verify().ok
+        failed = await world.chat("c").send("And now?")
+        assert (failed.status, failed.error_code) == ("failed", "not_found")
+        provider.say(provider.answer(provider.text("Another chat.")))
+        assert (await world.chat("d").send("Hello")).text == "Another chat."
+
+
+def photo_world(folder: Path, provider: Provider) -> World:
+    return World.open(
+        folder,
+        [photo],
+        ToolPolicy(("photo",)),
+        provider="openai-responses",
+        base_url=provider.url,
+        environment={"LLM_API_KEY": "sk-test"},
+    )
