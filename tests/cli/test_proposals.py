@@ -181,6 +181,24 @@ def test_a_model_reviews_and_the_user_decides(demiurge: Run, provider: Provider,
     assert approved.status == 0, approved.err
 
 
+def test_a_budget_of_model_runs_that_nears_its_end_is_said(
+    demiurge: Run, provider: Provider, file: str, tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    root = {"$kind": "manifest", "extends": "demiurge", "settings": {"model_runs": {"max_requests": 1}}}
+    (own / "all.json").write_text(json.dumps([root]))
+    assert demiurge("init", "--manifest", str(own)).status == 0
+    made = demiurge("tools", "propose", file, "--json").document
+    answers = {"sensible": "Yes.", "overlaps": "No.", "violates": "No.", "changes": "None."}
+    reply = json.dumps({"digest": made["digest"], "recommend": "approve", **answers})
+    provider.say(Provider.answer(Provider.text(reply)))
+    done = demiurge("tools", "review", made["id"], "--by-model", "--model", "gpt-5-mini")
+    assert done.status == 0, done.err
+    assert "The model runs on this proposal have used up the budget: 1 of 1 model requests." in done.err
+    assert "raise `max_requests` of the manifest's setting `model_runs`" in done.err
+
+
 def test_the_test_cases_are_tried_on_a_model(demiurge: Run, provider: Provider, file: str) -> None:
     made = demiurge("tools", "propose", file, "--json").document
     provider.say(

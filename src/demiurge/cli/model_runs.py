@@ -1,4 +1,4 @@
-"""The test cases of a proposal on a model, with a line for each case as soon as its reply is there."""
+"""Model runs on a proposal: a line for each test case as soon as its reply is there, and what is left of the budget."""
 
 from __future__ import annotations
 
@@ -6,13 +6,26 @@ import asyncio
 from typing import Final
 
 from demiurge.bootstrap.backend.review_views import ToolProposalView
+from demiurge.bootstrap.budget_notices import budgets_near_end
 from demiurge.bootstrap.prompt_tools import PromptToolRegistry
 from demiurge.cli import output
 from demiurge.cli.proposal_lines import result_line
+from demiurge.cli.world import Opened
+from demiurge.world.review.model_run_unit import MODEL_RUN
+from demiurge.world.unit import Unit
 
-__all__ = ["try_cases"]
+__all__ = ["say_budgets", "try_cases"]
 
 _LOOK_EVERY_S: Final = 0.5
+
+
+def say_budgets(opening: Opened, view: ToolProposalView) -> None:
+    """Says which limits of the model runs on a proposal near their end."""
+    world, portal = opening
+    near = portal.run(budgets_near_end(world.backend, [str(Unit(MODEL_RUN, view.id))]))
+    for uses in near.values():
+        for use in uses:
+            output.notice(use.says)
 
 
 async def try_cases(

@@ -17,7 +17,7 @@ from demiurge.cli import output
 from demiurge.cli.argument import parse_json, read_bytes, utf8_text
 from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError
-from demiurge.cli.model_runs import try_cases
+from demiurge.cli.model_runs import say_budgets, try_cases
 from demiurge.cli.proposal_lines import check_lines, one_line, proposal_lines, review_lines, tried_lines, when
 from demiurge.cli.settings import settings
 from demiurge.cli.world import Opened, opened
@@ -142,6 +142,7 @@ def review(
             about = digest or portal.run(tools.proposal(proposal_id)).digest
             view = portal.run(tools.ask_model(proposal_id, about, given["provider"], given["model"]))
             output.result(asdict(view), *review_lines(view))
+            say_budgets(opening, view)
             return
         read = digest or agreed_digest(opening, proposal_id, "skip the review" if skip else f"recommend to {recommend}")
         if recommend is not None:
@@ -197,6 +198,7 @@ def test(
         if on_model:
             view = portal.run(try_cases(tools, proposal_id, digest, provider, model))
             output.result(asdict(view), *tried_lines(view))
+            say_budgets(opening, view)
             return
         view = portal.run(tools.run_checks(proposal_id))
     is_passed = view.checks is not None and view.checks["digest"] == view.digest and view.checks["passed"]
