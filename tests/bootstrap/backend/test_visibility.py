@@ -170,6 +170,8 @@ def arguments(here: Room, name: str) -> list[tuple[Any, ...]]:
             return [(None, 0, 1000), *((unit, 0, 1000) for unit in units)]
         case "read.doubts":
             return [(False,), (True,)]
+        case "read.budgets":
+            return [(units,)]
         case "read.attempts":
             return [(["00" * 32],)]
         case "read.proposal" | "read.issue":
