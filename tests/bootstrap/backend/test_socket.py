@@ -61,7 +61,7 @@ class Model:
 @pytest.fixture
 async def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     model = Model(call_answer(("c1", "workspace__write", {"path": "a", "text": "x"})), text_answer("Hello"))
-    monkeypatch.setattr("demiurge.bootstrap.backend.owner.Models", lambda: model)
+    monkeypatch.setattr("demiurge.bootstrap.backend.owner.Models", lambda _given: model)
     async with World.open(tmp_path / "w", policy=ASKING, environment={"LLM_API_KEY": "k"}) as world:
         settling = Running.settling
 
