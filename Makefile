@@ -72,6 +72,6 @@ $(VENV)/%.ready: requirements/%.txt pyproject.toml
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo "Making $(VENV) ..." >&2; rm -rf $(VENV); $(PYTHON) -m venv $(VENV) || \
 		{ echo "python's venv is missing: on Debian and Ubuntu, apt install python3-venv" >&2; exit 1; }; }
 	@echo "Installing the packages of requirements/$*.txt ..." >&2
-	@$(PIP) install --require-hashes -r requirements/$*.txt
+	@$(PIP) install --require-hashes -r requirements/$*.txt >&2
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
