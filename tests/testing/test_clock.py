@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from demiurge import InMemoryApprovals, ToolPolicy, ToolResult, ToolRunner, tool
+from demiurge import InMemoryApprovals, ToolContext, ToolPolicy, ToolResult, ToolRunner, tool
+from demiurge.capabilities import LocalTimer
 from demiurge.errors import InvalidValue
 from demiurge.testing import FrozenClock
+from demiurge.tools.capabilities import Clock, Timer
 
 
 def test_a_frozen_clock_stands_still_until_it_is_advanced() -> None:
@@ -70,3 +72,25 @@ async def test_a_runner_and_its_approvals_take_their_time_from_it() -> None:
     clock.advance(61)
     late = await runner.exec("send", {"text": "hi"}, tool_call_id="call-1", approval_id=waits.approval_id)
     assert late.error_code == "approval_expired"
+
+
+async def test_a_tools_timer_goes_by_the_clock_of_its_runner() -> None:
+    @tool(capabilities=(Timer,))
+    async def remind(seconds: int, *, context: ToolContext) -> str:
+        """Waits, and reminds."""
+        timer, clock = context.resources.get(Timer), context.resources.get(Clock)
+        assert timer is not None
+        assert clock is not None
+        await timer.wait_until(clock.now_ns() + seconds * 10**9)
+        waited.append(seconds)
+        return "It is time."
+
+    waited: list[int] = []
+    clock = FrozenClock()
+    runner = ToolRunner([remind], policy=ToolPolicy(("remind",)), resources={Timer: LocalTimer()}, clock=clock)
+    call = asyncio.create_task(runner.exec("remind", {"seconds": 3600}))
+    while not waited:
+        await asyncio.sleep(0)
+        clock.advance(60)
+    assert (await call).ok
+    assert clock.monotonic_ns() >= 3600 * 10**9

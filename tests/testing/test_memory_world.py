@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,18 @@ async def test_an_approval_expires_when_the_clock_is_advanced() -> None:
         reply = await chat.reply()
         assert (reply.status, reply.text) == ("done", "Nobody decided.")
         assert_tool_called(reply, "send", times=1, ok=False)
+
+
+async def test_advancing_the_clock_wakes_a_worlds_timers_by_itself() -> None:
+    clock = FrozenClock()
+    model = ScriptedModel([call("send", to="ann"), "Nobody decided."])
+    async with memory_world([send], model=model, policy=ASKED, clock=clock) as world:
+        chat = world.chat("main")
+        await chat.send("Write to Ann.")
+        clock.advance(timedelta(days=8))
+        while (await chat.reply()).status != "done":
+            await asyncio.sleep(0.001)
+        assert (await chat.reply()).text == "Nobody decided."
 
 
 async def test_an_option_of_another_world_is_refused() -> None:

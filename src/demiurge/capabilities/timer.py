@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, Self
 
 from demiurge.tools.capabilities import Clock, FollowsClock
-from demiurge.values.clock import SystemClock
+from demiurge.values.clock import SystemClock, sleep_of
 
 __all__ = ["LocalTimer"]
 
@@ -30,4 +29,4 @@ class LocalTimer(FollowsClock):
             now = clock.now_ns()
             if now >= time_ns:
                 return now
-            await asyncio.sleep(min((time_ns - now) / 1e9, _LOOK_AGAIN_S))
+            await sleep_of(clock)(min((time_ns - now) / 1e9, _LOOK_AGAIN_S))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Protocol
 
@@ -35,6 +36,14 @@ class SystemClock:
 
     def monotonic_ns(self) -> int:
         return time.monotonic_ns()
+
+
+def sleep_of(clock: Clock) -> Callable[[float], Awaitable[None]]:
+    """Returns what waits for seconds of this clock: its own `sleep`, if it has one, else `asyncio.sleep`."""
+    import asyncio  # programs that never wait need not import it
+
+    own: Callable[[float], Awaitable[None]] | None = getattr(clock, "sleep", None)
+    return own if own is not None else asyncio.sleep
 
 
 class FixedClock:

@@ -45,14 +45,13 @@ from demiurge.tools.execution.observers import Observers
 from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.source import ToolSource
 from demiurge.values.caller import USER, Caller
-from demiurge.values.clock import Clock, SystemEntropy
+from demiurge.values.clock import Clock, SystemEntropy, sleep_of
 from demiurge.world.connection_credentials import ConnectionCredentials
 from demiurge.world.effect import Adapter
 from demiurge.world.effects.binding import WorldParts, shipped_adapters
 from demiurge.world.effects.program_objects import ProgramObjects
 from demiurge.world.history.replay import KeptCode
 from demiurge.world.host import Host
-from demiurge.world.host.timers import sleep_of
 from demiurge.world.record import Stamp
 from demiurge.world.review.registry_unit import REGISTRY
 from demiurge.world.sealing import Sealing

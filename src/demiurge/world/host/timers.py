@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from demiurge.values.clock import Clock
 from demiurge.world.unit import Unit
 
-__all__ = ["Sleep", "Timers", "sleep_of"]
+__all__ = ["Sleep", "Timers"]
 
 log = logging.getLogger("demiurge.world")
 
@@ -25,12 +25,6 @@ RELEASED = 64
 """How many released entries may stay in the heap."""
 
 Sleep = Callable[[float], Awaitable[None]]
-
-
-def sleep_of(clock: Clock) -> Sleep:
-    """Returns what waits for seconds of this clock: its own `sleep`, if it has one, else `asyncio.sleep`."""
-    own: Sleep | None = getattr(clock, "sleep", None)
-    return own if own is not None else asyncio.sleep
 
 
 class Timers:
