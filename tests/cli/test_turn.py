@@ -10,8 +10,9 @@ import pytest
 from demiurge.bootstrap import Chat, Reply
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.cli.turn import TurnView
+from demiurge.cli.turn_display import PlainDisplay
 from demiurge.errors import NotFound
-from demiurge.tools.events import TextDelta
+from demiurge.tools.events import TextDelta, ToolCallStart, ToolProgress
 from demiurge.world.unit import Unit
 from demiurge.world.watching.frame import Began, FrameEvent, WatchFrame, frame_to_json
 
@@ -26,12 +27,14 @@ class Unread:
         raise NotFound("not yet")
 
 
-async def show_turn(frames: Sequence[tuple[int, FrameEvent]], reply: Reply) -> None:
+async def show_turn(
+    frames: Sequence[tuple[int, FrameEvent]], reply: Reply, display: PlainDisplay | None = None
+) -> None:
     async def work(on_frame: OnFrame) -> None:
         for attempt, event in frames:
             on_frame(frame_to_json(WatchFrame(Unit("ex/Room@1", "a"), b"\x01", attempt, 0, event)))
 
-    view = TurnView(cast(Chat, Unread()))
+    view = TurnView(cast(Chat, Unread()), display=display)
     await view.follow(work)
     await view.close(reply)
 
@@ -61,3 +64,36 @@ async def test_an_earlier_attempt_without_text_is_not_mentioned(said: Any) -> No
 async def test_text_that_was_not_shown_is_shown_at_the_end(said: Any) -> None:
     await show_turn([(0, Began("k")), (0, TextDelta("Good"))], Reply("done", 1, text="Good day"))
     assert said() == ["Good day"]
+
+
+class Watched(PlainDisplay):
+    """A display that keeps the steps it was told of, and the parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+
+    def begin_step(self, label: str, *, important: bool = False) -> None:
+        self.steps.append(label)
+
+
+async def test_the_progress_of_a_running_tool_is_its_step() -> None:
+    frames: list[tuple[int, FrameEvent]] = [
+        (0, Began("tool.call")),
+        (0, ToolCallStart("c1", "unpack")),
+        (0, ToolProgress("c1", 3, 10, "bolts")),
+        (0, ToolProgress("c1", 0.5)),
+        (0, ToolProgress("another", 7)),
+    ]
+    display = Watched()
+    await show_turn(frames, Reply("done", 1), display)
+    assert display.steps[1:] == ["running unpack", "running unpack: 3 of 10, bolts", "running unpack: 0.5"]
+
+
+def test_a_part_of_a_result_is_named_with_the_command_that_saves_it(capsys: pytest.CaptureFixture[str]) -> None:
+    part = {"kind": "image", "mime": "image/png", "bytes_ref": "sha256:" + "0" * 64, "size": 12345}
+    PlainDisplay().part({**part, "name": "../a plot\x1b[2J.png"}, bytes)
+    shown = capsys.readouterr().out
+    assert "(image/png, 12,345 bytes): `demiurge blob get sha256:000" in shown
+    assert "\x1b" not in shown
+    assert "--out 'a plot" in shown

@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.bootstrap.backend import OnFrame
+from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.cli import output
 from demiurge.cli.call_arguments import arguments, clipped
 from demiurge.cli.hints import runnable
@@ -24,6 +26,9 @@ from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 __all__ = ["REPLAYED", "TurnView", "reply_document"]
 
 T = TypeVar("T")
+
+PART = {"kind", "mime", "bytes_ref", "size", "name"}
+"""The fields of a part of a result in its public view."""
 
 REPLAYED = " (replayed: an equal call was done before)"
 
@@ -50,6 +55,8 @@ class TurnView:
         """The calls that were shown without a result, by their id."""
         self._above: int | None = None
         """The call that the line above shows, if it shows one."""
+        self._running = ("", "")
+        """Id and name of the call that runs."""
         self._intent = ""
         self._text = ""
         self._said_where = False
@@ -93,7 +100,10 @@ class TurnView:
                 case "tool_call_start":
                     if frame["tool_call_id"] not in self._open:
                         await self._catch_up()
-                    self._display.begin_step(f"running {frame['tool_name']}")
+                    self._running = frame["tool_call_id"], frame["tool_name"]
+                    self._display.begin_step(self._running_step())
+                case "tool_progress" if frame["tool_call_id"] == self._running[0]:
+                    self._display.begin_step(self._running_step(_progress(frame)))
                 case "tool_call_result":
                     if frame["tool_call_id"] not in self._open:
                         await self._catch_up()
@@ -101,6 +111,14 @@ class TurnView:
                     self._display.begin_step("thinking")
                 case "status" if frame["phase"] == "thinking":
                     self._display.begin_step(frame["label"] or "thinking", important=frame["label"] is not None)
+
+    def _running_step(self, progress: str = "") -> str:
+        """Returns the step of the running call, with its progress and the calls that wait until it ends."""
+        call_id, name = self._running
+        waiting = sum(len(places) for other, places in self._open.items() if other != call_id)
+        waits = f"{waiting} more call{'s' * (waiting > 1)} wait{'s' * (waiting == 1)} for it" if waiting else ""
+        about = ", ".join(filter(None, (progress, waits)))
+        return f"running {name}" + (f": {about}" if about else "")
 
     async def _catch_up(self) -> None:
         """Shows the calls and results in the chat's state that were not shown yet."""
@@ -139,6 +157,8 @@ class TurnView:
             result = output.as_json(call.result)
             result_text = clipped(result) + (REPLAYED if call.replayed else "")
             self._line(RESULT, name + result_text)
+            for part in _parts(call.result):
+                self._display.part(part, partial(StoredBlobs(self._chat.backend).get, part["bytes_ref"]))
         else:
             self._line(FAILURE, f"{name}{call.error_code}: {runnable(call.message)}")
             self._say_where_to_look(call)
@@ -159,6 +179,19 @@ class TurnView:
     def _say(self, text: str) -> None:
         self._above = None
         self._display.say(text)
+
+
+def _progress(frame: Mapping[str, Any]) -> str:
+    """Returns a report of progress in words: `3 of 10, unpacking`."""
+    done, total = f"{frame['done']:g}", frame["total"]
+    return ", ".join(filter(None, (f"{done} of {total:g}" if total is not None else done, frame["message"])))
+
+
+def _parts(view: Any) -> list[Mapping[str, Any]]:
+    """Returns the images, sounds and files that the public view of a result names."""
+    found = view.get("parts") if isinstance(view, dict) else None
+    nodes = found if isinstance(found, list) else []
+    return [node for node in nodes if isinstance(node, dict) and node.keys() >= PART]
 
 
 def _dollars(micros: int) -> str:

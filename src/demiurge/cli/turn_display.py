@@ -6,13 +6,16 @@ The answer and everything else may go to two streams, so that the answer alone c
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
-from collections.abc import Callable
-from typing import NamedTuple, Protocol, TextIO
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import Any, NamedTuple, Protocol, TextIO
 
 from demiurge.cli import output
+from demiurge.cli.hints import runnable
 
-__all__ = ["CALL", "FAILURE", "RESULT", "AnswerAlone", "Mark", "PlainDisplay", "TurnDisplay"]
+__all__ = ["CALL", "FAILURE", "RESULT", "AnswerAlone", "Mark", "PlainDisplay", "TurnDisplay", "part_line"]
 
 
 class Mark(NamedTuple):
@@ -34,6 +37,10 @@ class TurnDisplay(Protocol):
 
     def line(self, mark: Mark, text: str) -> None:
         """Shows a call, a result or a failure."""
+
+    def part(self, part: Mapping[str, Any], load: Callable[[], bytes]) -> None:
+        """Shows an image, a sound or a file of a result, `{kind, mime, bytes_ref, size, name}`; `load` returns its
+        bytes."""
 
     def say(self, text: str) -> None:
         """Shows the next piece of the answer."""
@@ -76,6 +83,11 @@ class PlainDisplay:
         output.write(f"{output.paint(mark.shown(), stream, fg=mark.colour)} {output.plain(text)}", stream=stream)
         self._gap_due = True
 
+    def part(self, part: Mapping[str, Any], load: Callable[[], bytes]) -> None:
+        """Names the part, its size, and how to get it."""
+        if not self._quiet:
+            output.write(f"  {part_line(part)}", stream=self._activity())
+
     def say(self, text: str) -> None:
         self._status.end()
         if self._quiet or not text:
@@ -101,6 +113,13 @@ class PlainDisplay:
         if not self._quiet:
             stream = self._activity()
             output.write(output.paint(f"\n{text}", stream, dim=True), stream=stream)
+
+
+def part_line(part: Mapping[str, Any]) -> str:
+    """Returns a line about a part of a result: its name, type and size, and the command that saves it."""
+    name = part["name"] or part["kind"]
+    saves = f"demiurge blob get {part['bytes_ref']} --out {shlex.quote(PurePath(name).name or 'part')}"
+    return output.plain(f"{name} ({part['mime']}, {part['size']:,} bytes): {runnable(f'`{saves}`')}")
 
 
 class AnswerAlone(PlainDisplay):

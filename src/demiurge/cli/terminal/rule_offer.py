@@ -11,6 +11,7 @@ from rich.text import Text
 from demiurge.bootstrap.standing_rules import COUNT, LASTS_S
 from demiurge.cli import output
 from demiurge.cli.approval import RuleTerms
+from demiurge.cli.hints import runnable
 from demiurge.cli.portal import Portal
 from demiurge.cli.terminal.input_line import ask
 from demiurge.cli.terminal.screen import Screen
@@ -81,7 +82,7 @@ def _rule_rows(pending: Mapping[str, Any], terms: RuleTerms) -> list[Text]:
     for name, form in sorted(terms.pattern.items()):
         rows.append(Text(f"    {visible(name)}  {_form(form)}"))
     rows.append(Text(f"    count  {terms.calls} calls in all, this one is the first"))
-    rows.append(Text(f"    until  {until}; `demiurge approvals forget` ends it before"))
+    rows.append(Text(f"    until  {until}; {runnable('`demiurge approvals forget`')} ends it before"))
     rows.append(
         Text("  To widen it: NAME=* (anything), NAME=notes/* (* stands for all but /), count=5, hours=2", "dim")
     )

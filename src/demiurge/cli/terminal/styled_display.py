@@ -4,14 +4,18 @@ on and for how long."""
 from __future__ import annotations
 
 import asyncio
-from typing import Final, TextIO
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, TextIO
 
 from rich.text import Text
 
 from demiurge.cli import output
+from demiurge.cli.terminal.inline_image import MOST_BYTES, inline_image, protocol_of
 from demiurge.cli.terminal.markdown import MarkdownStream
 from demiurge.cli.terminal.screen import Screen
-from demiurge.cli.turn_display import Mark
+from demiurge.cli.turn_display import Mark, part_line
+from demiurge.errors import DemiurgeError
 from demiurge.values.clock import SystemClock
 
 __all__ = ["StyledDisplay", "call_lines", "styled_display"]
@@ -51,6 +55,15 @@ class StyledDisplay:
         screen = self._activity
         self._activity.print(call_lines(screen, mark, text))
         self._gap_due = True
+
+    def part(self, part: Mapping[str, Any], load: Callable[[], bytes]) -> None:
+        """Names a part of a result, and shows an image where the terminal can."""
+        screen = self._activity
+        screen.print(f"  {row}" for row in screen.lines(Text(part_line(part)), width=screen.width - 2))
+        protocol = protocol_of() if screen.is_terminal else None
+        if protocol is not None and part["kind"] == "image" and part["size"] <= MOST_BYTES:
+            with suppress(DemiurgeError):  # bytes that are gone were named
+                output.write(inline_image(load(), protocol), end="", stream=screen.stream)
 
     def say(self, text: str) -> None:
         """Takes the next piece of the answer; it is drawn with the next frame."""

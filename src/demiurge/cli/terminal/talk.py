@@ -16,6 +16,7 @@ from demiurge.bootstrap.models import LOCALS, Choice
 from demiurge.bootstrap.typed_lines import TypedLines
 from demiurge.cli import output
 from demiurge.cli.conversation import Conversation, TurnTerms, require_done
+from demiurge.cli.hints import runnable
 from demiurge.cli.portal import Portal
 from demiurge.cli.progress import ensure_local_model
 from demiurge.cli.settings import settings
@@ -71,7 +72,7 @@ class Talk:
     def show(self, *what: RenderableType | str) -> None:
         """Prints something below what was said; texts are taken as they are, without markup."""
         for each in what:
-            self.screen.print(self.screen.lines(Text(each) if isinstance(each, str) else each))
+            self.screen.print(self.screen.lines(Text(runnable(each)) if isinstance(each, str) else each))
 
     def take_up(self) -> None:
         """Finishes the turn that was left open, if there is one."""
