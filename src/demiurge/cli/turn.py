@@ -22,13 +22,11 @@ from demiurge.cli.hints import runnable
 from demiurge.cli.turn_display import CALL, FAILURE, RESULT, Mark, PlainDisplay, TurnDisplay
 from demiurge.errors import NotFound
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
+from demiurge.tools.parts import parts_of
 
 __all__ = ["REPLAYED", "TurnView", "reply_document"]
 
 T = TypeVar("T")
-
-PART = {"kind", "mime", "bytes_ref", "size", "name"}
-"""The fields of a part of a result in its public view."""
 
 REPLAYED = " (replayed: an equal call was done before)"
 
@@ -157,7 +155,7 @@ class TurnView:
             result = output.as_json(call.result)
             result_text = clipped(result) + (REPLAYED if call.replayed else "")
             self._line(RESULT, name + result_text)
-            for part in _parts(call.result):
+            for part in parts_of(call.result):
                 self._display.part(part, partial(StoredBlobs(self._chat.backend).get, part["bytes_ref"]))
         else:
             self._line(FAILURE, f"{name}{call.error_code}: {runnable(call.message)}")
@@ -185,13 +183,6 @@ def _progress(frame: Mapping[str, Any]) -> str:
     """Returns a report of progress in words: `3 of 10, unpacking`."""
     done, total = f"{frame['done']:g}", frame["total"]
     return ", ".join(filter(None, (f"{done} of {total:g}" if total is not None else done, frame["message"])))
-
-
-def _parts(view: Any) -> list[Mapping[str, Any]]:
-    """Returns the images, sounds and files that the public view of a result names."""
-    found = view.get("parts") if isinstance(view, dict) else None
-    nodes = found if isinstance(found, list) else []
-    return [node for node in nodes if isinstance(node, dict) and node.keys() >= PART]
 
 
 def _dollars(micros: int) -> str:

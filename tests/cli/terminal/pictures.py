@@ -103,7 +103,9 @@ SCENES: Final = {
         [(PROMPT, "What time is it?\n"), ("tokens in", ""), (PROMPT, "/cost\n")],
         "COST",
     ),
-    "why": Scene((Provider.answer(Provider.text("Hello.")),), [(PROMPT, "/why workspace__write\n")], "decides on it"),
+    "why": Scene(
+        (Provider.answer(Provider.text("Hello.")),), [(PROMPT, "/why workspace__write\n")], "require_approval_for_tools"
+    ),
 }
 
 

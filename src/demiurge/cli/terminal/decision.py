@@ -55,7 +55,8 @@ class PersonAtTerminal:
             if verb in ("n", "no"):
                 return Decision(False, rest or ask(self._portal, "Why? The model is told (Enter: no reason): "))
             if verb in ("?", "why"):
-                self._print(why_lines(self._world, self._portal, pending["tool"]))
+                for line in why_lines(self._world, self._portal, pending["tool"]):
+                    self._say(line)
             elif verb in ("", "m", "more") and left:
                 left = self._more(left)
             elif left:

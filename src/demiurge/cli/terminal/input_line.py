@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Always, Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -60,6 +60,7 @@ class MessageLine:
             enable_suspend=True,
             include_default_pygments_style=False,
         )
+        self._session.layout.current_window.dont_extend_height = Always()  # so that the line below stays near
 
     def _is_command(self) -> bool:
         return self._session.default_buffer.text.startswith("/")

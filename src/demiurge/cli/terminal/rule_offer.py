@@ -11,7 +11,6 @@ from rich.text import Text
 from demiurge.bootstrap.standing_rules import COUNT, LASTS_S
 from demiurge.cli import output
 from demiurge.cli.approval import RuleTerms
-from demiurge.cli.hints import runnable
 from demiurge.cli.portal import Portal
 from demiurge.cli.terminal.input_line import ask
 from demiurge.cli.terminal.screen import Screen
@@ -77,15 +76,13 @@ def _rule_rows(pending: Mapping[str, Any], terms: RuleTerms) -> list[Text]:
     ends_s = SystemClock().now_ns() / 1e9 + terms.lasts_s
     until = datetime.fromtimestamp(ends_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
     chat = Unit.parse(pending["unit"]).key
-    rows = [Text("  The rule would allow, without asking again:", style="bold")]
-    rows.append(Text(f"    tool   {visible(pending['tool'])}, in the chat {visible(chat)} alone"))
-    for name, form in sorted(terms.pattern.items()):
-        rows.append(Text(f"    {visible(name)}  {_form(form)}"))
-    rows.append(Text(f"    count  {terms.calls} calls in all, this one is the first"))
-    rows.append(Text(f"    until  {until}; {runnable('`demiurge approvals forget`')} ends it before"))
-    rows.append(
-        Text("  To widen it: NAME=* (anything), NAME=notes/* (* stands for all but /), count=5, hours=2", "dim")
-    )
+    rows = [
+        Text("  The rule would allow, without asking again:", style="bold"),
+        Text(f"  {visible(pending['tool'])} in the chat {visible(chat)} alone, with"),
+    ]
+    rows += [Text(f"    {visible(name)}: {_form(form)}") for name, form in sorted(terms.pattern.items())]
+    rows.append(Text(f"  {terms.calls} calls in all, of which this is the first, until {until}"))
+    rows.append(Text("  Changes: NAME=* (anything), NAME=notes/* (* is all but /), count=5, hours=2", style="dim"))
     return rows
 
 
