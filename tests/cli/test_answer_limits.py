@@ -106,7 +106,7 @@ def test_costs_are_added_up_exactly_and_rounded_once(say: Run, demiurge: Run, pr
     assert len(provider.seen) == 5
     assert (reply["cost_usd"], reply["cost_micros"], reply["cost_cents"]) == ("0.0000615", 62, 1)
     provider.say(answer(provider, "Late.", cost=0.0000123))
-    assert ", $0.000013)" in say().out
+    assert ", $0.000013)" in say().err
     assert demiurge("chat", "show", "--json").document["last"]["cost_usd"] == "0.0000123"
 
 
