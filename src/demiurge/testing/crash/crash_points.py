@@ -70,8 +70,8 @@ def crash_points(
     if timeout_s <= 0 or (hits is not None and hits < 1) or (parallel is not None and parallel < 1):
         raise InvalidValue("hits and parallel must be at least 1, timeout_s above 0", path="hits")
     tell = progress if progress is not None else _show
+    target = target_of(build)
     with temporary_folder() as folder, ForkServer() as server:
-        target = target_of(build)
         server.load(CHILD)
         server.load(target)
         asked = {
