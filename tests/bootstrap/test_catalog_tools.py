@@ -24,6 +24,7 @@ from demiurge.registry.catalog_tools import PROPOSE_TOOL
 from demiurge.registry.core_ids import CORE_IDS
 from demiurge.registry.pack.load import core_tool
 from demiurge.tools.core import CORE_TOOLS
+from demiurge.tools.ids import READ_RESULT
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
@@ -31,7 +32,8 @@ from demiurge.world.effect_kinds.registry import FAMILIES
 
 YES = Provider.answer(Provider.text("Yes."))
 NEW = "scene_pacer"
-CORE = {tool.name for tool in CORE_TOOLS}
+CORE = {tool.name for tool in CORE_TOOLS} - {READ_RESULT}
+"""The core tools that a message offers in a world with shipped tools alone and without a limit of results."""
 PACK = {f"core__{core_id}" for core_id in CORE_IDS}
 
 

@@ -39,8 +39,8 @@ def offered(provider: Provider) -> list[str]:
 
 
 async def catalog_names(world: World) -> list[str]:
-    """Returns the tools that a message offers by itself: all but the core pack."""
-    pack = {f"core__{core_id}" for core_id in CORE_IDS}
+    """Returns the tools that a message offers by itself: all but the core pack and the reader of large results."""
+    pack = {*(f"core__{core_id}" for core_id in CORE_IDS), "core__read_result"}
     return sorted(spec["name"] for spec in (await world.info())["catalog"] if spec["name"] not in pack)
 
 

@@ -115,6 +115,21 @@ async def test_an_erased_result_can_not_be_read(tmp_path: Path, provider: Provid
         assert "canary" not in text + json.dumps(provider.seen[-1])
 
 
+async def test_the_tool_is_offered_where_a_result_may_need_it(tmp_path: Path, provider: Provider) -> None:
+    keys: dict[str, Any] = {"base_url": provider.url, "environment": {"LLM_API_KEY": "sk-test"}}
+    limited = ToolPolicy(("workspace__read", NAME), budgets=Budgets(max_result_bytes=1_000))
+    worlds = {
+        "shipped tools alone": (World.open(tmp_path / "a", provider="openai-responses", **keys), False),
+        "a limit": (World.open(tmp_path / "b", policy=limited, provider="openai-responses", **keys), True),
+        "a tool of one's own": (World.open(tmp_path / "c", [export_table], provider="openai-responses", **keys), True),
+    }
+    for opening, is_offered in worlds.values():
+        async with opening as world:
+            provider.say(provider.answer(provider.text("Hello.")))
+            await world.chat("a").send("Hello")
+            assert (NAME in {each["name"] for each in provider.seen[-1]["tools"]}) == is_offered
+
+
 async def test_a_fork_reads_what_its_chat_was_given_before(tmp_path: Path, provider: Provider) -> None:
     async with opened(tmp_path / "w", provider) as world:
         await called(world, provider, "a", "read_log")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from demiurge.bootstrap.backend import Backend
-from demiurge.bootstrap.shipped_tools import not_offered
+from demiurge.bootstrap.shipped_tools import is_shipped, not_offered
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.models.providers import provider as provider_row
 from demiurge.tools.ids import checked_id
@@ -59,9 +59,13 @@ async def message_tools(
     `has_catalog`: the message brings the catalog of prompt tools. Raises as `Chat.send`."""
     specs = await _specs(backend, tools)
     if tools is None and own is None:
-        setting = (await backend.read.info())["settings"].get("core_pack")
-        is_small = not provider_row(provider).prompt_catalog
-        left_out = not_offered(setting, has_catalog=has_catalog, is_small=is_small)
+        info = await backend.read.info()
+        left_out = not_offered(
+            info["settings"].get("core_pack"),
+            has_catalog=has_catalog,
+            is_small=not provider_row(provider).prompt_catalog,
+            has_large_results=info["max_result_bytes"] is not None or not all(is_shipped(spec.name) for spec in specs),
+        )
         specs = [spec for spec in specs if spec.name not in left_out]
     if own is not None:
         within = narrowed(backend.read.get_blob(parse_ref(own)))

@@ -147,6 +147,7 @@ class Reading:
             "world_id": owner.store.world_id,
             "manifest": owner.manifest.ref,
             "settings": dict(owner.manifest.settings),
+            "max_result_bytes": owner.manifest.tool_policy.budgets.max_result_bytes,
             "catalog": [{**spec.to_json(), "spec_hash": spec.spec_hash} for spec in catalog.specs()],
             "tools": [spec.name for spec in owner.source.specs()],
             "notices": [*owner.notices, *(owner.running.notices if owner.running else ())],
