@@ -14,6 +14,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +113,10 @@ class Terminal:
         self.interrupt()
 
     def settle(self) -> None:
-        """Takes what the command still writes, until it has been silent for a second."""
-        while select.select([self._master], [], [], 1)[0]:
-            self._take(os.read(self._master, 65536))
+        """Takes what the command still writes, until it has been silent for a second or has ended."""
+        with suppress(OSError):
+            while select.select([self._master], [], [], 1)[0]:
+                self._take(os.read(self._master, 65536))
 
     def end(self) -> int:
         """Wait for the end, reading on so that nothing blocks."""

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -27,6 +27,7 @@ __all__ = [
     "complain",
     "document",
     "give_stdout_back",
+    "hide_before_notices",
     "is_terminal",
     "keep_stdout",
     "notice",
@@ -191,15 +192,29 @@ def table(rows: Iterable[Sequence[str]], header: Sequence[str]) -> list[str]:
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
+_hiding: list[Callable[[], None]] = []
+
+
+def hide_before_notices(hide: Callable[[], None]) -> None:
+    """Lets `hide` take away what is drawn again and again on the terminal before a sentence is printed there."""
+    _hiding[:] = [hide]
+
+
+def _make_room() -> None:
+    for hide in _hiding:
+        hide()
+    stdout().flush()
+
+
 def notice(text: str) -> None:
     """Prints a sentence to stderr."""
-    stdout().flush()
+    _make_room()
     sys.stderr.write(paint(plain(runnable(text)), sys.stderr, dim=True) + "\n")
     sys.stderr.flush()
 
 
 def complain(text: str) -> None:
     """Prints the reason of a failure to stderr."""
-    stdout().flush()
+    _make_room()
     sys.stderr.write(paint("error:", sys.stderr, fg="red", bold=True) + " " + plain(runnable(text)) + "\n")
     sys.stderr.flush()

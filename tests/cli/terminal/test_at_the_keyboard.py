@@ -150,3 +150,21 @@ def test_help_and_one_turn_for_a_pipe_import_no_terminal_libraries(demiurge: Any
     )
     assert "Hello." in done.stdout
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_a_second_ctrl_c_during_a_turn_leaves_the_talk(
+    terminal: Callable[..., Terminal], provider: Any, demiurge: Any
+) -> None:
+    provider.say(Provider.answer(Provider.text("Slow."), held=True))
+    screen = terminal("chat")
+    screen.expect(PROMPT)
+    screen.type("Something slow\r")
+    assert provider.asked.wait(30)
+    screen.interrupt()
+    screen.expect("Stopping the turn")
+    while screen.process.poll() is None:  # the turn may have been stopped before the second one comes
+        screen.interrupt()
+        screen.settle()
+    assert screen.process.returncode == 0
+    assert "Traceback" not in screen.text
+    assert demiurge("journal", "verify").document["ok"] is True

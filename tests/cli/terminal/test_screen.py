@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 
 import pytest
 from tests.cli.terminal.emulated import EmulatedTerminal
 
+from demiurge.cli import output
 from demiurge.cli.terminal.markdown import MarkdownStream
 from demiurge.cli.terminal.screen import Screen
 from demiurge.cli.terminal.styled_display import StyledDisplay, call_lines
@@ -166,3 +168,15 @@ def test_a_long_result_is_cut_to_a_few_rows() -> None:
     shown = call_lines(screen, RESULT, "x" * 1000)
     assert len(shown) == 5
     assert "characters more" in shown[-1]
+
+
+def test_a_notice_takes_the_place_of_what_is_drawn_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = EmulatedTerminal(60, 12)
+    screen = Screen(terminal, width=60, height=12)
+    screen.live(["thinking 3 s"])
+    monkeypatch.setattr(sys, "stderr", terminal)
+    output.notice("Stopping the turn.")
+    screen.live(["thinking 4 s"])
+    assert terminal.shown == ["Stopping the turn.", "thinking 4 s"]

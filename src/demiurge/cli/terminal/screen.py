@@ -122,13 +122,18 @@ class Screen:
         self._draw(list(lines), self._live)
 
     def live(self, lines: Sequence[str]) -> None:
-        """Draws these lines in place of the live ones that were there; on anything but a terminal nothing."""
+        """Draws these lines in place of the live ones that were there; on anything but a terminal nothing. A notice
+        hides them until they are drawn again."""
         if self.is_terminal and list(lines) != self._live:
             self._draw([], list(lines))
 
     def replace(self, lines: Iterable[str], live: Sequence[str]) -> None:
         """Writes lines that stay, and other live ones below them, at once."""
         self._draw(list(lines), list(live) if self.is_terminal else [])
+
+    def _hide(self) -> None:
+        if self._live:
+            self._draw([], [])
 
     def _draw(self, stay: Sequence[str], live: Sequence[str]) -> None:
         width = self._size()[0]
@@ -140,6 +145,7 @@ class Screen:
         parts += [f"{line}\n" for line in stay]
         shown = list(live)[-(self.height - 1) :]
         if shown:
+            output.hide_before_notices(self._hide)
             parts += [WRAP_OFF, "\n".join(shown), WRAP_ON]
         self._live, self._live_width = shown, width
         if text := "".join(parts):

@@ -91,7 +91,11 @@ def _approve(talk: Talk, text: str) -> None:
     for pending in _waiting(talk, text):
         if pending["damaged"] is not None:
             raise Conflict(f"This call can't be shown, so nobody can allow it: {pending['damaged']}", code="damaged")
-        decided = talk.person.answer(pending["asks"]) if is_question(pending) else talk.person.decide(pending)
+        try:
+            decided = talk.person.answer(pending["asks"]) if is_question(pending) else talk.person.decide(pending)
+        except (EOFError, KeyboardInterrupt):
+            talk.show("", "Nothing was decided; /approve shows the call again.")
+            return
         _submit(talk, pending, decided)
 
 

@@ -79,15 +79,12 @@ class Talk:
         self._counted(self.conversation.take_up())
 
     def run(self) -> None:
-        """Talks until Ctrl-D, `/quit`, or Ctrl-C twice."""
+        """Talks until Ctrl-D, `/quit`, or Ctrl-C twice. Raises KeyboardInterrupt for the second one of a turn."""
         line = self._line()
         stopped = False
         while True:
             try:
                 text = line.read().strip()
-                stopped = False
-                if text:
-                    self._take(text)
             except EOFError:
                 return
             except KeyboardInterrupt:
@@ -95,6 +92,13 @@ class Talk:
                     return
                 stopped = True
                 output.notice("Ctrl-C again, or Ctrl-D, leaves.")
+                continue
+            stopped = False
+            try:
+                if text:
+                    self._take(text)
+            except EOFError:
+                return
 
     def _take(self, text: str) -> None:
         """Runs a command or a turn. A failure is shown. Raises EOFError (`/quit`), KeyboardInterrupt."""
