@@ -33,7 +33,7 @@ MAX_GIVEN: Final = 40_000
 """Bytes of what all test cases are given, as canonical JSON."""
 SHIPPED_CALLS: Final = frozenset(
     {
-        *("core__prompt_tool", "core__propose_tool", "core__ask_user", "core__get_current_time"),
+        *("core__prompt_tool", "core__propose_tool", "core__ask_user", "core__get_current_time", "core__read_result"),
         *("workspace__list", "workspace__read", "workspace__write"),
         *("introspect__manifest", "introspect__schemas", "introspect__module", "introspect__state"),
     }
