@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.compare.contest import CONTESTANTS, Contestant, Failed, Outside, outside, run
 from bench.compare.contestant import ADA
-from bench.compare.damage import change, drop_last
+from bench.compare.damage import change, drop_last, places
 from bench.tool_call.environment import Missing
 
 __all__ = ["approval", "audit", "crash"]
@@ -61,24 +60,36 @@ def approval() -> tuple[tuple[str, ...], Rows]:
 
 
 def _approval(contestant: Contestant, folder: Path, world: Outside) -> tuple[str, ...]:
-    first, second = folder / "first", folder / "second"
-    first.mkdir()
-    second.mkdir()
-    shown = str(run(contestant, "ask", first, world.url)["shown"])
+    shown = _ask(contestant, folder / "first", world)
     if world.sent():  # the approver is a function that answers at once
-        return _yes(ADA in shown), "no: it waits in memory", "nothing is stored"
-    said = _said(contestant, "approve", first, world)
+        return shown, "no: it waits in memory", "nothing is stored"
+    said = _said(contestant, "approve", folder / "first", world)
     survives = "e-mail sent" if world.sent() == [ADA] else f"no e-mail: {said}"
-    run(contestant, "ask", second, world.url)
-    change(second, ADA, EVE)
-    said = _said(contestant, "approve", second, world)
-    went = Counter(world.sent()[1:])
-    bound = f"**e-mail to {EVE}**" if went[EVE] else f"no e-mail to {EVE}; {said}"
-    return _yes(ADA in shown), survives, bound
+    return shown, survives, _bound(contestant, folder, world)
 
 
-def _yes(fact: bool) -> str:
-    return "yes" if fact else "no"
+def _ask(contestant: Contestant, folder: Path, world: Outside) -> str:
+    """Has the call wait for an approval. Returns whether the approver sees the address."""
+    folder.mkdir()
+    return "yes" if ADA in str(run(contestant, "ask", folder, world.url)["shown"]) else "no"
+
+
+def _bound(contestant: Contestant, folder: Path, world: Outside) -> str:
+    """Changes the stored address in one place after the other, then in all of them, each time in a new folder."""
+    outcomes: list[str] = []
+    _ask(contestant, folder / "places", world)
+    for number in range(len(places(folder / "places", ADA)) + 1):
+        where = folder / f"changed{number}"
+        _ask(contestant, where, world)
+        found = places(where, ADA)
+        chosen = found[number : number + 1] or found
+        for place in chosen:
+            change(where, place, ADA, EVE)
+        said = _said(contestant, "approve", where, world)
+        if EVE in world.sent():
+            return f"**e-mail to {EVE}**: changed in {', '.join(map(str, chosen))}"
+        outcomes.append(said)
+    return f"no e-mail to {EVE}, in {len(outcomes)} tries; {outcomes[-1]}"
 
 
 # -- the log -----------------------------------------------------------------------------------------------------------
@@ -92,7 +103,7 @@ def audit() -> tuple[tuple[str, ...], Rows]:
 def _audit(contestant: Contestant, folder: Path, world: Outside) -> tuple[str, ...]:
     file, table = contestant.log
     damages: tuple[Callable[[Path], object], ...] = (
-        lambda where: change(where, *contestant.recorded),
+        lambda where: _change_byte(where, *contestant.recorded),
         lambda where: drop_last(where / file, table),
     )
     found: list[str] = []
@@ -111,3 +122,11 @@ def _audit(contestant: Contestant, folder: Path, world: Outside) -> tuple[str, .
         found.append("found" if answer["found"] else "not found")
         said.append(str(answer["said"])[:200])
     return *found, *said
+
+
+def _change_byte(folder: Path, old: str, new: str) -> None:
+    """Changes one byte, wherever the log has it."""
+    found = places(folder, old)
+    assert found, f"{old} is nowhere in {folder}"
+    for place in found:
+        change(folder, place, old, new)

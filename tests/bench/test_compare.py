@@ -11,7 +11,7 @@ import pytest
 from bench.compare import trials
 from bench.compare.contest import CONTESTANTS, Contestant, outside
 from bench.compare.contestant import ADA
-from bench.compare.damage import change, drop_last
+from bench.compare.damage import change, drop_last, places
 
 OURS = CONTESTANTS[0]
 
@@ -53,19 +53,23 @@ def test_a_text_is_changed_in_files_and_in_cells_of_a_database(tmp_path: Path) -
     hidden = base64.b64encode(f"to {ADA} again".encode()).decode()
     with closing(sqlite3.connect(tmp_path / "a.db")) as database:
         database.execute("CREATE TABLE call (arguments TEXT)")
+        database.execute("CREATE TRIGGER guard BEFORE UPDATE ON call BEGIN SELECT missing(); END")
         database.executemany("INSERT INTO call VALUES (?)", [(ADA,), (hidden,)])
         database.commit()
-    change(tmp_path, ADA, trials.EVE)
+    found = places(tmp_path, ADA)
+    assert [str(place) for place in found] == ["a.db, call.arguments", "a.db, call.arguments", "log.jsonl"]
+    for place in found:
+        change(tmp_path, place, ADA, trials.EVE)
+    assert places(tmp_path, ADA) == []
     drop_last(tmp_path / "log.jsonl", None)
     assert (tmp_path / "log.jsonl").read_text() == f'{{"to": "{trials.EVE}"}}\n'
     with closing(sqlite3.connect(tmp_path / "a.db")) as database:
         plain, packed = (cell for (cell,) in database.execute("SELECT arguments FROM call"))
+        assert database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall() == [("guard",)]
     assert (plain, base64.b64decode(packed)) == (trials.EVE, f"to {trials.EVE} again".encode())
     drop_last(tmp_path / "a.db", "call")
     with closing(sqlite3.connect(tmp_path / "a.db")) as database:
         assert database.execute("SELECT count(*) FROM call").fetchone() == (1,)
-    with pytest.raises(AssertionError, match="is nowhere"):
-        change(tmp_path, "nobody@example.com", "noone_@example.com")
 
 
 @pytest.mark.parametrize("contestant", CONTESTANTS[1:], ids=lambda contestant: contestant.script)
