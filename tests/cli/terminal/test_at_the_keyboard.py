@@ -56,6 +56,22 @@ def test_keys_typed_before_the_card_decide_nothing(terminal: Callable[..., Termi
     assert screen.end() == 0
 
 
+def test_keys_pasted_behind_a_message_decide_nothing(terminal: Callable[..., Terminal], provider: Any) -> None:
+    provider.say(Provider.answer(WRITE), Provider.answer(Provider.text("As you like.")))
+    screen = terminal("chat")
+    screen.expect(PROMPT)
+    screen.type("write it\ry\ry\r")  # a terminal that does not mark pastes: one read takes all three lines
+    screen.expect(KEYS)
+    screen.type("\r")
+    screen.expect("Type y, a, e, n or ?")
+    screen.expect(KEYS)
+    screen.type("n no\r")
+    screen.expect("approval_rejected")
+    screen.expect(PROMPT)
+    screen.type("\x04")
+    assert screen.end() == 0
+
+
 def test_ctrl_c_at_the_card_stops_the_turn(terminal: Callable[..., Terminal], provider: Any, demiurge: Any) -> None:
     provider.say(Provider.answer(WRITE))
     screen = terminal("chat")

@@ -111,14 +111,15 @@ class PersonAtTerminal:
 
     def _begin(self, lines: list[str]) -> list[str]:
         """Shows the first page, and returns the lines that are left."""
-        drop_typed_ahead()
         return self._more(["", *lines])
 
     def _more(self, lines: list[str]) -> list[str]:
+        """Shows a page, and returns the lines that are left. What was typed before the page was shown is dropped."""
         page = max(4, self._screen.height - 3)
         if len(lines) <= page + 1:
             page = len(lines)
         self._print(lines[:page])
+        drop_typed_ahead()
         return lines[page:]
 
     def _ask(self, left: list[str], question: str) -> str:

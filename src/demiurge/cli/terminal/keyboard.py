@@ -7,6 +7,9 @@ import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from prompt_toolkit.application.current import get_app_session
+from prompt_toolkit.input.typeahead import clear_typeahead
+
 __all__ = ["drop_typed_ahead", "without_echo"]
 
 LOCAL_MODES = 3
@@ -31,6 +34,9 @@ def without_echo() -> Iterator[None]:
 
 
 def drop_typed_ahead() -> None:
-    """Forgets the keys that were typed and not read, so that none of them answers a question that comes now."""
+    """Forgets the keys that were typed and not used, so that none of them answers a question that comes now: those that
+    the terminal holds, and those that an earlier input line read behind its Enter."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        clear_typeahead(get_app_session().input)
     with suppress(termios.error, ValueError, OSError):
         termios.tcflush(sys.stdin, termios.TCIFLUSH)

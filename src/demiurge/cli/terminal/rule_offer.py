@@ -13,6 +13,7 @@ from demiurge.cli import output
 from demiurge.cli.approval import RuleTerms
 from demiurge.cli.portal import Portal
 from demiurge.cli.terminal.input_line import ask
+from demiurge.cli.terminal.keyboard import drop_typed_ahead
 from demiurge.cli.terminal.screen import Screen
 from demiurge.cli.terminal.visible_text import visible
 from demiurge.errors import DemiurgeError, UsageError
@@ -43,6 +44,7 @@ def offered_rule(portal: Portal, screen: Screen, pending: Mapping[str, Any], cha
                 screen.print(screen.lines(Text(f"  {output.plain(error.message)}", style="yellow")))
         for row in _rule_rows(pending, terms):
             screen.print(screen.lines(row))
+        drop_typed_ahead()
         said = ask(portal, "yes makes the rule, Enter goes back; or change it: ")
         if said.lower() == "yes":
             return terms
