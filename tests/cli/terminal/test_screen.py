@@ -10,7 +10,7 @@ import pytest
 from tests.cli.terminal.emulated import EmulatedTerminal
 
 from demiurge.cli import output
-from demiurge.cli.terminal.markdown import MarkdownStream
+from demiurge.cli.terminal.markdown import LONGEST, MarkdownStream
 from demiurge.cli.terminal.screen import Screen
 from demiurge.cli.terminal.styled_display import StyledDisplay, call_lines
 from demiurge.cli.turn_display import CALL, RESULT
@@ -107,6 +107,35 @@ def test_no_color_leaves_no_escape_sequence_for_a_style(monkeypatch: pytest.Monk
     stream(terminal, ANSWER)
     assert re.search(r"\x1b\[[0-9;]*m", terminal.raw) is None
     assert "def count(part: str) -> int:" in terminal.shown
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("Use List<int> or <b>bold</b> here.", "Use List<int> or <b>bold</b> here."),
+        ("<div>\nwords in a block\n</div>\n", "words in a block"),
+        ("<!-- a remark -->\n", "<!-- a remark -->"),
+        (">" * 30 + " quoted words", "quoted words"),
+        ("".join("  " * depth + f"- item {depth}\n" for depth in range(30)), "item 29"),
+        ("[" * 30 + "bracketed words", "bracketed words"),
+    ],
+)
+def test_no_text_of_an_answer_is_left_out(source: str, shown: str) -> None:
+    terminal = EmulatedTerminal(120, 60)
+    stream(terminal, source, size=len(source))
+    assert shown in "\n".join(terminal.shown)
+
+
+@pytest.mark.parametrize("line", ["word " * 20, "def f(x): return 'text'\n"])
+def test_a_drawing_lays_out_a_bounded_part_of_a_long_open_block(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    laid_out: list[int] = []
+    lines = Screen.lines
+    monkeypatch.setattr(Screen, "lines", lambda *given, **more: laid_out.append(len(given[1])) or lines(*given, **more))
+    screen = Screen(EmulatedTerminal(), width=60, height=12)
+    answer = MarkdownStream(screen)
+    answer.feed("```python\n" + line * 5000)
+    assert line.strip() in " ".join(answer.preview())
+    assert laid_out == [LONGEST]
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))

@@ -25,7 +25,14 @@ from demiurge.cli.terminal.screen import Screen
 
 __all__ = ["MarkdownStream"]
 
-PARSER: Final = MarkdownIt().enable("strikethrough").enable("table")
+DEEPEST: Final = 20
+"""The deepest nesting of blocks that is laid out; the parser leaves deeper ones out, so their text is shown as it is."""
+
+LONGEST: Final = 20_000
+"""The most characters of an open block that are laid out at each drawing, and of code that is highlighted."""
+
+PARSER: Final = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST}).enable(["strikethrough", "table"])
+"""Takes no HTML: what looks like it, as `List<int>`, is text."""
 
 CODE_THEME: Final = ANSISyntaxTheme(
     {
@@ -68,7 +75,9 @@ class MarkdownStream:
         return self._lines(finished, is_kept=True)
 
     def preview(self) -> list[str]:
-        """Returns the lines of the open block so far."""
+        """Returns the lines of the open block so far; of a long one the end, as it is."""
+        if len(self._rest) > LONGEST:
+            return self._screen.lines(Text(self._rest[-LONGEST:]))
         return self._lines(self._rest, is_kept=False)
 
     def _lines(self, source: str, *, is_kept: bool) -> list[str]:
@@ -87,7 +96,8 @@ class MarkdownStream:
         tokens = PARSER.parse(source)
         if len(tokens) == 1 and tokens[0].type == "fence":
             return self._code(tokens[0], source)
-        lines = self._screen.lines(_Markdown(source, hyperlinks=False))
+        is_too_deep = any(token.nesting == 1 and token.level + 1 >= DEEPEST for token in tokens)
+        lines = self._screen.lines(Text(source) if is_too_deep else _Markdown(source, tokens))
         filled = [number for number, line in enumerate(lines) if line.strip()]
         return lines[filled[0] : filled[-1] + 1] if filled else []
 
@@ -125,7 +135,7 @@ def _starts(source: str) -> list[int]:
 
 
 def _highlighted(code: str, info: str) -> Text:
-    words = info.split()
+    words = info.split() if len(code) <= LONGEST else []
     shown = Syntax(code, words[0] if words else "text", theme=CODE_THEME, background_color="default").highlight(code)
     shown.rstrip()
     shown.expand_tabs(8)
@@ -154,6 +164,10 @@ class _TableElement(TableElement):
 
 
 class _Markdown(Markdown):
+    def __init__(self, source: str, tokens: list[Token]) -> None:
+        super().__init__("", hyperlinks=False)
+        self.markup, self.parsed = source, tokens
+
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "fence": _CodeBlock,
