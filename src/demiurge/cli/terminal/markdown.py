@@ -26,7 +26,7 @@ from demiurge.cli.terminal.screen import Screen
 __all__ = ["MarkdownStream"]
 
 DEEPEST: Final = 20
-"""The deepest nesting of blocks that is laid out; the parser leaves deeper ones out, so their text is shown as it is."""
+"""The deepest nesting of blocks that is laid out. The parser drops deeper ones, so their text is shown as it is."""
 
 LONGEST: Final = 20_000
 """The most characters of an open block that are laid out at each drawing, and of code that is highlighted."""
