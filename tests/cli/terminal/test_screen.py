@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import sys
+from typing import Any
 
 import pytest
 from tests.cli.terminal.emulated import EmulatedTerminal
@@ -130,7 +131,12 @@ def test_no_text_of_an_answer_is_left_out(source: str, shown: str) -> None:
 def test_a_drawing_lays_out_a_bounded_part_of_a_long_open_block(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     laid_out: list[int] = []
     lines = Screen.lines
-    monkeypatch.setattr(Screen, "lines", lambda *given, **more: laid_out.append(len(given[1])) or lines(*given, **more))
+
+    def counted(screen: Screen, what: Any, **more: Any) -> list[str]:
+        laid_out.append(len(what))
+        return lines(screen, what, **more)
+
+    monkeypatch.setattr(Screen, "lines", counted)
     screen = Screen(EmulatedTerminal(), width=60, height=12)
     answer = MarkdownStream(screen)
     answer.feed("```python\n" + line * 5000)
