@@ -21,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 BLOCKS = re.compile(r"<!-- tested as: (?P<hidden>[^\n]*) -->|```console\n(?P<shown>.*?)```\n", re.DOTALL)
 PATIENCE_S = 90
 CHANGING = re.compile(
-    r"[0-9a-f]{12,}"  # ids and hashes
+    r"sha256:[0-9a-f]+|[0-9a-f]{12,}"  # ids and hashes
     r"|\d+-H"  # the rest of a seal
     r"|\+?\d+(?:\.\d+)? m?s\b"  # durations
     r"|\d{4}-\d\d-\d\d[ T][\d:.]+Z"  # times

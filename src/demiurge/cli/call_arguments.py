@@ -1,14 +1,15 @@
-"""The display of a tool call's arguments."""
+"""The display of a tool call's arguments and of its result."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from demiurge.cli import output
 from demiurge.errors import InvalidValue
 from demiurge.values import canonical_json
 
-__all__ = ["LONGEST", "arguments", "clipped"]
+__all__ = ["LONGEST", "arguments", "clipped", "result_text"]
 
 LONGEST = 2000
 """The number of characters of arguments or of a result that a terminal shows if nobody decides on them."""
@@ -29,3 +30,15 @@ def arguments(text: str) -> str:
         return output.spelled_out(canonical_json.encode(value).decode())
     except InvalidValue:  # integers beyond RFC 8785
         return output.spelled_out(json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")))
+
+
+def result_text(result: Any) -> str:
+    """Returns the public view of a result in one line: its message alone if nothing else is public and the message is
+    one line of visible characters, else JSON."""
+    if isinstance(result, dict) and result.keys() == {"message"} and isinstance(result["message"], str):
+        message = result["message"]
+        if not message:
+            return "(done; the tool's redaction shows nothing of its result)"
+        if message.isprintable() and output.spelled_out(message) == message:
+            return message
+    return output.as_json(result)

@@ -16,7 +16,7 @@ from demiurge.bootstrap import Reply
 from demiurge.bootstrap.chat_state import ChatStanding, Failed
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
-from demiurge.cli.call_arguments import arguments
+from demiurge.cli.call_arguments import arguments, result_text
 from demiurge.cli.chat_claims import claims
 from demiurge.cli.command import Command, Group
 from demiurge.cli.following import Follower
@@ -162,7 +162,7 @@ def _turn_lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
         if "tool" in message:
             tool = message["tool"]
             if tool["ok"]:
-                text = output.as_json(tool["result"]) + (REPLAYED if tool.get("replayed") else "")
+                text = result_text(tool["result"]) + (REPLAYED if tool.get("replayed") else "")
                 lines.append(f"{output.symbol('←', '<-')} {tool['name']}: {text}")
             else:
                 lines.append(f"{output.symbol('✗', 'x')} {tool['name']}: {tool['error_code']}: {tool['message']}")

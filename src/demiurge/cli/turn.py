@@ -17,7 +17,7 @@ from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.cli import output
-from demiurge.cli.call_arguments import arguments, clipped
+from demiurge.cli.call_arguments import arguments, clipped, result_text
 from demiurge.cli.hints import runnable
 from demiurge.cli.turn_display import CALL, FAILURE, RESULT, Mark, PlainDisplay, TurnDisplay
 from demiurge.errors import NotFound
@@ -152,9 +152,7 @@ class TurnView:
             del self._open[call.id]
         name = "" if index == self._above else f"{call.name}: "
         if call.ok:
-            result = output.as_json(call.result)
-            result_text = clipped(result) + (REPLAYED if call.replayed else "")
-            self._line(RESULT, name + result_text)
+            self._line(RESULT, name + clipped(result_text(call.result)) + (REPLAYED if call.replayed else ""))
             for part in parts_of(call.result):
                 self._display.part(part, partial(StoredBlobs(self._chat.backend).get, part["bytes_ref"]))
         else:

@@ -61,8 +61,13 @@ def card_lines(
 
 
 def in_order(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the arguments: first those of the schema, in its order, then all others."""
-    known = [name for name in schema.get("properties", {}) if name in arguments]
+    """Returns the names of the arguments: first those that the schema requires, in its order, then its others, then
+    the names that it lacks. (A manifest keeps the order of a list, not that of an object's fields.)"""
+    known = [
+        name
+        for name in dict.fromkeys([*schema.get("required", ()), *schema.get("properties", {})])
+        if name in arguments
+    ]
     return [*known, *(name for name in arguments if name not in known)]
 
 
