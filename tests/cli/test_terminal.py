@@ -219,7 +219,7 @@ def test_an_open_question_is_asked_first_next_time(
     first.type("write it\n")
     first.expect(KEYS)
     first.type("\x04")
-    first.expect("approvals approve")
+    first.expect("The call waits: /approve shows it again")
     first.expect(PROMPT)
     first.type("\x04")
     assert first.end() == 0

@@ -136,10 +136,16 @@ class Conversation:
         for use in reply.budgets:
             output.notice(use.says)
         if reply.status == "awaiting_approval" and not settings().json:
-            waiting = self._waiting()
-            stream = output.stdout() if self._is_talk else output.stderr()
-            output.write("\n".join(("", *pending_lines(waiting, self._running))), stream=stream)
+            self._tell_what_waits(self._waiting())
         return reply
+
+    def _tell_what_waits(self, waiting: Sequence[Mapping[str, Any]]) -> None:
+        """Says how to go on with calls that wait; in a talk their cards were shown, unless they can't be read."""
+        if self._is_talk and waiting and all(pending["damaged"] is None for pending in waiting):
+            output.write("\nThe call waits: /approve shows it again, /reject refuses it.")
+            return
+        stream = output.stdout() if self._is_talk else output.stderr()
+        output.write("\n".join(("", *pending_lines(waiting, self._running))), stream=stream)
 
     async def _go_on(self, view: TurnView | FrameLines, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
         if text is not None:
