@@ -39,7 +39,7 @@ class ScriptedLine:
 def talk(demiurge: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
     """Runs a talk of these lines; `answers` are typed at the questions of cards."""
 
-    def run(*lines: str, answers: tuple[str, ...] = ()) -> Done:
+    def run(*lines: str, answers: tuple[str, ...] = (), options: tuple[str, ...] = ()) -> Done:
         typed: Iterator[str] = iter(answers)
 
         def ask(_portal: Any, question: str) -> str:
@@ -55,7 +55,7 @@ def talk(demiurge: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
             chat, "_person", lambda world, portal, _: PersonAtTerminal(world, portal, "the test's policy")
         )
         monkeypatch.setattr(Talk, "_line", lambda _: ScriptedLine(list(lines)))
-        done: Done = demiurge("chat")
+        done: Done = demiurge("chat", *options)
         assert done.status == 0, done.err
         return done
 
@@ -113,6 +113,15 @@ def test_commands_about_the_world_send_nothing_to_the_model(talk: Callable[..., 
     ):
         assert words in done.out
     assert provider.seen == []
+
+
+def test_the_users_own_tools_are_listed_before_the_shipped_ones(talk: Callable[..., Done], tmp_path: Path) -> None:
+    source = "from demiurge import tool\n\n@tool\ndef zip_code(town: str) -> str:\n    'Look up a code.'\n    return town"
+        "from demiurge import tool\n\n@tool\ndef zip_code(town: str) -> str:\n    'Look up a code.'\n    return town\n"
+    )
+    (tmp_path / "post_tools.py").write_text(source, "utf-8")
+    shown = talk("/tools", options=("--tools", "post_tools")).out
+    assert 0 < shown.index("zip_code") < shown.index("core__ask_user")
 
 
 def test_a_message_with_a_slash_and_another_model(talk: Callable[..., Done], provider: Provider) -> None:

@@ -163,7 +163,7 @@ def _tools(talk: Talk, text: str) -> None:
     table = _table("tool", "policy", "effect", *(("what it does",) if is_wide else ()))
     for column in table.columns:
         column.no_wrap, column.overflow = True, "ellipsis"
-    for view in found:
+    for view in sorted(found, key=lambda view: bool(view["source"] == "shipped")):  # the user's own tools first
         row = view["id"], DECISIONS[view["decision"]], view["effect"].replace("_", " ")
         table.add_row(*row, *((view["description"].split("\n")[0],) if is_wide else ()))
     talk.show(table, Text("/tools NAME shows one of them.", style="dim"))
