@@ -116,9 +116,7 @@ def test_commands_about_the_world_send_nothing_to_the_model(talk: Callable[..., 
 
 
 def test_the_users_own_tools_are_listed_before_the_shipped_ones(talk: Callable[..., Done], tmp_path: Path) -> None:
-    source = "from demiurge import tool\n\n@tool\ndef zip_code(town: str) -> str:\n    'Look up a code.'\n    return town"
-        "from demiurge import tool\n\n@tool\ndef zip_code(town: str) -> str:\n    'Look up a code.'\n    return town\n"
-    )
+    source = "from demiurge import tool\n\n@tool\ndef zip_code(town: str) -> str:\n    'Look up a code.'\n"
     (tmp_path / "post_tools.py").write_text(source, "utf-8")
     shown = talk("/tools", options=("--tools", "post_tools")).out
     assert 0 < shown.index("zip_code") < shown.index("core__ask_user")
