@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 
-TOOLS = '''
-from demiurge.tools import ToolEffect, tool
+from demiurge.cli import output
+
+TOOLS = r'''
+from demiurge.tools import ToolEffect, ToolUserError, tool
 
 @tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT)
 def ring_bell(times: int) -> str:
     """Ring the bell."""
     if times > 2:
         raise OSError("broken")
+    if times == 0:
+        raise ToolUserError("hostile \x1b[2J\x9b3J\u202e words")
     return "rang"
 '''
 
@@ -226,3 +230,21 @@ def test_an_unknown_event_is_an_error(ringing: Any, arguments: tuple[str, ...], 
     assert done.status == status
     assert said in done.err
     assert done.out == ""
+
+
+def test_a_terminal_gets_colours_and_no_control_character_of_a_failure(
+    tmp_path: Path, demiurge: Any, provider: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_bell.py").write_text(TOOLS)
+    (tmp_path / "allow.toml").write_text('allowed_tools = ["ring_bell"]')
+    provider.say(
+        provider.answer(provider.call("ring_bell", {"times": 0}, "c1")), provider.answer(provider.text("Done."))
+    )
+    assert demiurge("chat", "--tools", "my_bell", "--policy", "allow.toml", "--message", "Ring.").status == 0
+    monkeypatch.setattr(output, "is_terminal", lambda _: True)
+    monkeypatch.setenv("NO_COLOR", "")
+    out = demiurge("trace", "--chat", "main").out
+    assert "hostile" in out
+    assert "\x1b[32m done" in out
+    assert not {"\x9b", "\u202e"} & set(out)
+    assert re.search(r"\x1b(?!\[\d+m)", out) is None

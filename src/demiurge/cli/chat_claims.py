@@ -33,7 +33,7 @@ def claims(chat_id: str, request_id: int | None, role: str) -> None:
     erased = sum(reply.erased for reply in found)
     shown = {"chat_id": chat_id, "ok": not refused and not erased, "replies": [reply.to_json() for reply in found]}
     if shown["ok"] or not settings().json:
-        output.result(shown, *(list(_lines(found)) or ["No answer of this chat cites a source."]))
+        output.result(shown, *(list(_lines(found)) or ["No answer of this chat cites a source."]), painted=True)
     if not shown["ok"]:
         raise OutcomeError("claims_refused", f"Claims that do not hold: {refused}; erased answers: {erased}.", shown)
 

@@ -177,12 +177,15 @@ def document(value: Any, *, in_one_line: bool = False) -> None:
     write(as_json(value, indent=2 if is_terminal(stdout()) and not in_one_line else None))
 
 
-def result(value: Any, *lines: str) -> None:
-    """Prints the outcome of a command: `value` with --json, else `lines`, or the value if there are no lines."""
+def result(value: Any, *lines: str, painted: bool = False) -> None:
+    """Prints the outcome of a command: `value` with --json, else `lines`, or the value if there are no lines.
+
+    `painted`: the lines have colours, and all texts in them were made `plain` before."""
     if settings().json or not lines:
         document(value)
     else:
-        write(plain("\n".join(lines)))
+        text = "\n".join(lines)
+        write(text if painted else plain(text))
 
 
 def table(rows: Iterable[Sequence[str]], header: Sequence[str]) -> list[str]:

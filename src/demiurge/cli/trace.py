@@ -62,11 +62,12 @@ def command(event_hash: str | None, chat_id: str | None, count: int | None, show
         "waiting": waiting,
     }
     shown = trace_lines(trees, shows_all=shows_all)
-    output.result(document, *shown, *(reasons or ["Nothing is waited for, as far as records say."]))
+    reasons = reasons or ["Nothing is waited for, as far as records say."]
+    output.result(document, *shown, *map(output.plain, reasons), painted=True)
 
 
 def trace_lines(trees: Sequence[TraceTree], *, shows_all: bool = False) -> list[str]:
-    """Returns trees as lines, with bookkeeping only if it `shows_all`."""
+    """Returns trees as lines with colours and without control characters, with bookkeeping only if it `shows_all`."""
     return [line for tree in trees for line in _lines(tree.nodes if shows_all else _without_bookkeeping(tree.nodes))]
 
 
@@ -114,12 +115,12 @@ def _lines(nodes: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         open_branches[depth] = not node["is_last"]
         trunk = "".join(bar if open_branches[above] else "   " for above in range(1, depth))
         branch = "" if depth == 0 else corner if node["is_last"] else tee
-        where = f"{node['unit']} " if node["unit"] != root["unit"] or depth == 0 else ""
+        where = f"{output.plain(node['unit'])} " if node["unit"] != root["unit"] or depth == 0 else ""
         after_ms = (node["time_ns"] - root["time_ns"]) / 1_000_000
         name = node["state"]
         state = output.paint(f" {name}", fg=COLOURS.get(name, "yellow")) if name else ""
-        why = f" ({node['why']})" if node["why"] else ""
-        says = _short(f"{node['kind']} {node['says']}").strip() + _arguments(node)
+        why = f" ({output.plain(node['why'])})" if node["why"] else ""
+        says = output.plain(_short(f"{node['kind']} {node['says']}").strip() + _arguments(node))
         times = f" {node['times']}" if node.get("times") else ""
         yield f"{trunk}{branch}{says} #{where}{node['seq']} +{after_ms:.0f} ms{times}{state}{why}"
 

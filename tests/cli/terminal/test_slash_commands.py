@@ -199,8 +199,16 @@ def test_a_question_is_answered_or_declined(talk: Callable[..., Done], provider:
 def test_files_go_with_the_next_message_alone(talk: Callable[..., Done], provider: Provider, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
     provider.say(Provider.answer(Provider.text("A picture.")))
-    done = talk("/attach none.png", "/attach a.png", "What is it?", "And now?")
+    done = talk(
+        "/attach none.png",
+        "/attach ~nobody-of-this-name/a.png",
+        f"/attach {'a' * 5000}",
+        "/attach a.png",
+        "What is it?",
+        "And now?",
+    )
     assert "There is no file none.png." in done.err
+    assert "There is no file ~nobody-of-this-name/a.png." in done.err
     kinds = [
         [part["type"] for part in item["content"]] for item in provider.seen[1]["input"] if item.get("role") == "user"
     ]

@@ -138,6 +138,7 @@ async def test_a_handler_that_was_abandoned_reports_nothing_any_more() -> None:
         (1, -2),
         (1, float("nan")),
         (2**60,),
+        (10**400,),
         (True,),
         ("1",),
         (None,),

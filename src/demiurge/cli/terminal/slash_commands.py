@@ -7,6 +7,7 @@ A message may begin with a slash too: `//` stands for one slash, and a first wor
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -195,8 +196,8 @@ def _attach(talk: Talk, text: str) -> None:
     if text == "clear":
         talk.attachments.clear()
     elif text:
-        path = Path(text.strip("'\"")).expanduser()
-        if not path.is_file():
+        path = Path(os.path.expanduser(text.strip("'\"")))
+        if not os.path.isfile(path):
             raise NotFound(f"There is no file {path}.", code="no_file")
         talk.attachments.append(path)
     names = ", ".join(map(str, talk.attachments))
