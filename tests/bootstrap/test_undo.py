@@ -13,14 +13,25 @@ from demiurge import ToolEffect, ToolPolicy, World, tool
 from demiurge.bootstrap.undo import undo_turn
 from demiurge.bootstrap.workspace import Workspace
 from demiurge.errors import Conflict, NotFound
+from demiurge.tools import ToolContext
+from demiurge.tools.capabilities import Workspaces
 
-ALLOWED = ("workspace__write", "workspace__read", "send_mail")
+ALLOWED = ("workspace__write", "workspace__read", "send_mail", "send_and_note")
 
 
 @tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT)
 def send_mail(to: str) -> str:
     """Send a mail."""
     return f"Sent to {to}."
+
+
+@tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT)
+async def send_and_note(to: str, *, context: ToolContext) -> str:
+    """Send a mail, and note it in the workspace."""
+    files = context.resources.get(Workspaces)
+    assert files is not None
+    await files.write("sent.txt", to, workspace="main", expected_version=None)
+    return "Sent."
 
 
 @pytest.fixture
@@ -32,7 +43,7 @@ def provider() -> Iterator[Provider]:
 @pytest.fixture
 async def world(provider: Provider, tmp_path: Path) -> AsyncIterator[World]:
     given = {"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url, "HOME": str(tmp_path)}
-    async with World.open(tmp_path / "world", [send_mail], ToolPolicy(ALLOWED), environment=given) as opened:
+    async with World.open(tmp_path / "world", [send_mail, send_and_note], ToolPolicy(ALLOWED), environment=given) as opened:
         yield opened
 
 
@@ -82,6 +93,12 @@ async def test_other_effects_are_named(world: World, provider: Provider) -> None
     undone = await undo_turn(world, "main")
     assert undone.others == {"send_mail": 1}
     assert undone.sentences()[-1] == "What these calls did can't be taken back here: send_mail."
+
+
+async def test_a_call_that_may_have_done_more_than_its_file_is_named(world: World, provider: Provider) -> None:
+    await turn(world, provider, ("send_and_note", {"to": "ada"}))
+    undone = await undo_turn(world, "main")
+    assert (undone.removed, undone.others) == (["main/sent.txt"], {"send_and_note": 1})
 
 
 async def test_a_chat_without_a_turn_or_with_an_open_one_is_refused(

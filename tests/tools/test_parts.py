@@ -37,6 +37,10 @@ BINARY = b"\x80\x81\xfe"
 READ = ToolEffect.READ_ONLY
 
 
+class Plot(Image):
+    """A program's own kind of image."""
+
+
 class Blobs(dict[str, bytes]):
     def put(self, data: bytes, /) -> str:
         self[ref_of(data)] = data
@@ -72,6 +76,10 @@ def answer(returned: Any, *, blobs: Any = None, limit: int | None = None, **opti
 def test_a_part_gets_the_type_of_its_bytes_and_a_safe_name(part: Any, mime: str, name: str) -> None:
     [checked] = checked_parts([part])
     assert (type(checked), checked.mime, checked.data, checked.name) == (type(part), mime, bytes(part.data), name)
+
+
+def test_a_subclass_of_a_part_is_that_part() -> None:
+    assert checked_parts([Plot(data=PNG, name="plot.png")]) == (Image("image/png", PNG, "plot.png"),)
 
 
 @pytest.mark.parametrize(

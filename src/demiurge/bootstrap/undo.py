@@ -29,6 +29,9 @@ __all__ = ["UndoneTurn", "undo_turn"]
 
 COMMIT: Final = "workspace.commit"
 READS: Final = "read_only"
+OUTSIDE: Final = "external_side_effect"
+"""The level of tools that may do more than the journal says: what their own code does is in no record."""
+
 BEGUN: Final = frozenset(
     code.value
     for code in (
@@ -119,7 +122,9 @@ def _effects(world: World, chat_id: str, request_id: int, others: dict[str, int]
         if intent["kind"] == TOOL:
             call = _hex(intent["id"])
             may_have_run = body["payload"].get("ok") or body["payload"].get("error_code") in BEGUN
-            if may_have_run and levels.get(calls[call]) != READS and not only_workspaces.get(call, False):
+            level = levels.get(calls[call])
+            is_taken_back = level != OUTSIDE and only_workspaces.get(call, False)
+            if may_have_run and level != READS and not is_taken_back:
                 others[calls[call]] = others.get(calls[call], 0) + 1
         elif intent["origin"].get("kind") == "tool":
             parent = _hex(intent["origin"]["parent"])

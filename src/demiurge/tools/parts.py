@@ -170,18 +170,19 @@ def _checked(part: object, path: str) -> ResultPart:
     data = bytes(part.data)
     if len(data) > MAX_PART_BYTES:
         raise InvalidValue(f"has {len(data)} bytes, and {MAX_PART_BYTES} is the most", path=path)
-    mime = _file_type(data, part.mime, path) if isinstance(part, File) else _media(part, data, path)
-    return type(part)(mime, data, file_name(part.name))
+    kind = next(kind for kind in _KINDS if isinstance(part, kind))  # a subclass is what it extends
+    mime = _file_type(data, part.mime, path) if kind is File else _media(kind, part.mime, data, path)
+    return kind(mime, data, file_name(part.name))
 
 
-def _media(part: Image | Audio, data: bytes, path: str) -> str:
+def _media(kind: type[ResultPart], declared: str, data: bytes, path: str) -> str:
     """Returns the type of an image or a sound."""
     found = media_type(data)
-    if found is None or not found.startswith(f"{_KINDS[type(part)]}/"):
-        forms = "PNG, JPEG, GIF or WebP image" if isinstance(part, Image) else "WAV or MP3 sound"
+    if found is None or not found.startswith(f"{_KINDS[kind]}/"):
+        forms = "PNG, JPEG, GIF or WebP image" if kind is Image else "WAV or MP3 sound"
         raise InvalidValue(f"its bytes are no {forms}; return other bytes as a File", path=path)
-    if part.mime and OTHER_NAMES.get(part.mime.lower(), part.mime.lower()) != found:
-        raise InvalidValue(f"it is said to be {part.mime[:64]}, but its bytes are {found}", path=f"{path}.mime")
+    if declared and OTHER_NAMES.get(declared.lower(), declared.lower()) != found:
+        raise InvalidValue(f"it is said to be {declared[:64]}, but its bytes are {found}", path=f"{path}.mime")
     return found
 
 
