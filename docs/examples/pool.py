@@ -33,8 +33,8 @@ def stock_count(part: str, context: ToolContext) -> ToolResult[int]:
 
 async def main() -> None:
     with sqlite3.connect("shop.db") as database:
-        database.execute("CREATE TABLE stock (part TEXT PRIMARY KEY, pieces INTEGER)")
-        database.execute("INSERT INTO stock VALUES ('bolt', 120)")
+        database.execute("CREATE TABLE IF NOT EXISTS stock (part TEXT PRIMARY KEY, pieces INTEGER)")
+        database.execute("INSERT OR REPLACE INTO stock VALUES ('bolt', 120)")
     model = ScriptedModel([call("stock_count", part="bolt"), "There are 120 bolts."])
     async with World.open("shop.world", tools=[stock_count], resources={Pool: Pool("shop.db")}, model=model) as world:
         reply = await world.chat().send("How many bolts are in stock?")

@@ -104,13 +104,13 @@ def tutorial(tmp_path: Path) -> Iterator[Tutorial]:
     with serving(Shop()) as model, (tmp_path / "mails.txt").open("w") as mails:
         folder = tmp_path / "shop"
         shutil.copytree(DOCS / "examples/tutorial", folder)
-        server = subprocess.Popen([sys.executable, "-u", folder / "mail_server.py", "0"], stdout=mails)
+        server = subprocess.Popen(
+            [sys.executable, "-u", folder / "mail_server.py"], stdout=mails, env={**os.environ, "MAIL_PORT": "0"}
+        )
         until = time.monotonic() + PATIENCE_S
         while not (port := re.search(r"port (\d+)", (tmp_path / "mails.txt").read_text("utf-8"))):
             assert time.monotonic() < until, "the mail server never began"
             time.sleep(0.05)
-        shop = folder / "shop.py"
-        shop.write_text(shop.read_text("utf-8").replace("2525", port[1]), "utf-8")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("DEMIURGE_", "LLM_"))}
         environment = {
             **inherited,
@@ -120,6 +120,7 @@ def tutorial(tmp_path: Path) -> Iterator[Tutorial]:
             "LLM_API_KEY": "sk-example-0123456789",
             "OPENAI_BASE_URL": model.url,
             "COLUMNS": "200",
+            "MAIL_PORT": port[1],
         }
         yield Tutorial(folder, tmp_path / "mails.txt", environment)
         server.terminate()

@@ -1,7 +1,7 @@
-"""A mail server for the tutorial: it counts the e-mails that arrive at port 2525 of this computer, and prints them."""
+"""A mail server for the tutorial: it counts the e-mails that arrive at a port of this computer, and prints them."""
 
 import asyncio
-import sys
+import os
 
 e_mails = 0
 
@@ -21,10 +21,10 @@ async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.close()
 
 
-async def main(port: int) -> None:
-    server = await asyncio.start_server(receive, "127.0.0.1", port)
+async def main() -> None:
+    server = await asyncio.start_server(receive, "127.0.0.1", int(os.environ.get("MAIL_PORT", "2525")))
     print("waiting for e-mails at port", server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
-asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 2525))
+asyncio.run(main())

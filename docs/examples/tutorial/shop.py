@@ -20,7 +20,7 @@ def send_email(to: str, subject: str, text: str) -> ToolResult[None]:
     message = EmailMessage()
     message["From"], message["To"], message["Subject"] = "shop@example.com", to, subject
     message.set_content(text)
-    with smtplib.SMTP("127.0.0.1", 2525) as server:
+    with smtplib.SMTP("127.0.0.1", int(os.environ.get("MAIL_PORT", "2525"))) as server:
         server.send_message(message)
     time.sleep(float(os.environ.get("PAUSE", "0")))  # for the crash of this tutorial
     return ToolResult(message=f"Sent to {to}.")
