@@ -43,7 +43,9 @@ def provider() -> Iterator[Provider]:
 @pytest.fixture
 async def world(provider: Provider, tmp_path: Path) -> AsyncIterator[World]:
     given = {"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url, "HOME": str(tmp_path)}
-    async with World.open(tmp_path / "world", [send_mail, send_and_note], ToolPolicy(ALLOWED), environment=given) as opened:
+    async with World.open(
+        tmp_path / "world", [send_mail, send_and_note], ToolPolicy(ALLOWED), environment=given
+    ) as opened:
         yield opened
 
 
