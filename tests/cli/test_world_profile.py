@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +232,87 @@ def test_a_forgotten_or_replaced_address_is_not_asked(
     waiting = asks_at_its_own_address(demiurge, provider)
     refused = demiurge("approvals", "reject", waiting, "--tools", "kept_bell", "--base-url", "http://127.0.0.1:9/no")
     assert (refused.status, len(provider.seen)) == (1, 1)
+
+
+def without_bell(demiurge: Any, tmp_path: Path, *how: str) -> None:
+    """A world that remembers a module whose file is gone."""
+    assert demiurge(*how, "--tools", "kept_bell").status == 0
+    (tmp_path / "kept_bell.py").unlink()
+    sys.modules.pop("kept_bell")
+
+
+def test_a_remembered_module_that_is_gone_is_named_with_the_ways_out(
+    demiurge: Any, provider: Any, tmp_path: Path
+) -> None:
+    provider.say(provider.answer(provider.text("Hello.")))
+    without_bell(demiurge, tmp_path, "chat", "-m", "Hi.")
+    refused, looked = demiurge("chat", "-m", "Hi."), demiurge("approvals", "ls")
+    assert (refused.status, looked.status) == (1, 0)
+    for said in (refused.err, looked.err):
+        assert "There is no Python module kept_bell" in said
+        assert "This world remembers --tools kept_bell, " in said
+        assert "which an earlier `demiurge init` or `demiurge chat` named" in said
+        assert "`demiurge init --tools MODULE` remembers another module" in said
+        assert "`demiurge init --forget` forgets it" in said
+        assert "--tools takes a name" not in said
+
+
+def test_doctor_says_once_that_a_remembered_module_is_gone(demiurge: Any, tmp_path: Path) -> None:
+    without_bell(demiurge, tmp_path, "init")
+    done = demiurge("doctor")
+    assert (done.err + done.out).count("There is no Python module kept_bell") == 1
+    assert "`demiurge init --forget` forgets it" in done.err + done.out
+
+
+@pytest.mark.parametrize("given", [("--tools", "new_bell"), ("--tools", "new_bell", "--policy", "open.toml")])
+def test_given_tools_win_over_remembered_ones_that_are_gone(
+    demiurge: Any, provider: Any, tmp_path: Path, given: tuple[str, ...]
+) -> None:
+    without_bell(demiurge, tmp_path, "init")
+    (tmp_path / "new_bell.py").write_text(BELL.format(mark="new", name="new_bell"))
+    provider.say(provider.answer(provider.text("Hello.")))
+    done = demiurge("chat", "-m", "Hi.", *given)
+    assert done.status == 0, done.err
+    assert "As remembered" not in done.err
+    assert "For this command alone: --tools new_bell" in done.err
+    assert "`demiurge init --tools new_bell" in done.err
+    assert demiurge("init", *given).status == 0
+    assert "new_bell" in ids(demiurge, "--all")
+
+
+def test_a_given_policy_does_not_hide_that_remembered_tools_are_gone(demiurge: Any, tmp_path: Path) -> None:
+    without_bell(demiurge, tmp_path, "init")
+    done = demiurge("tools", "call", "core__get_current_time", "--policy", "open.toml")
+    assert done.status == 1
+    assert "This world remembers --tools kept_bell" in done.err
+    assert "`demiurge init --forget`" in done.err
+
+
+def test_a_missing_module_that_was_given_is_not_called_remembered(demiurge: Any) -> None:
+    demiurge("init", "--tools", "kept_bell")
+    done = demiurge("tools", "ls", "--tools", "gone_bell")
+    assert "There is no Python module gone_bell here; --tools takes a name such as my_tools." in done.err
+    assert "remember" not in done.err
+
+
+def test_chat_says_what_it_takes_from_memory_and_what_is_for_this_command_alone(demiurge: Any, provider: Any) -> None:
+    provider.say(*[provider.answer(provider.text("Hello."))] * 4)
+    assert "Remembered for this world: --tools kept_bell." in demiurge("chat", "-m", "Hi.", "--tools", "kept_bell").err
+    same = demiurge("chat", "-m", "Hi.", "--tools", "kept_bell").err
+    assert "emember" not in same
+    assert "alone" not in same
+    mixed = demiurge("chat", "-m", "Hi.", "--policy", "open.toml").err
+    assert "As remembered for this world: --tools kept_bell." in mixed
+    assert "For this command alone: --policy open.toml. `demiurge init --policy open.toml` remembers it" in mixed
+
+
+def test_forgetting_says_what_was_forgotten(demiurge: Any) -> None:
+    demiurge("init", "--tools", "kept_bell", "--policy", "open.toml")
+    done = demiurge("init", "--forget")
+    assert "Forgotten for this world: --tools kept_bell --policy" in done.err
+    assert "nothing was changed" not in done.out
+    again = demiurge("init", "--forget")
+    assert "Nothing was remembered for this world." in again.err
+    changed = demiurge("init", "--tools", "kept_bell")
+    assert "nothing was changed" not in changed.out
+    assert "nothing was changed" in demiurge("init").out

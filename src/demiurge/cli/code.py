@@ -39,7 +39,8 @@ def load_code(modules: Sequence[str], folders: Sequence[Path] = ()) -> Code:
     search_path = [str(folder) for folder in folders] or [str(Path.cwd())]
     if modules and sys.path[: len(search_path)] != search_path:
         sys.path[:0] = search_path
-    parts = [_code_of(name) for name in modules]
+    where = f"in {', '.join(map(str, folders))}." if folders else "here; --tools takes a name such as my_tools."
+    parts = [_code_of(name, where) for name in modules]
     reducers = {name: found for part in parts for name, found in part.reducers.items()}
     tools = [tool for part in parts for tool in part.tools]
     return Code(tools, reducers, [adapter for part in parts for adapter in part.adapters])
@@ -66,8 +67,8 @@ def tool_names(modules: Sequence[str]) -> frozenset[str]:
     return frozenset(spec.name for spec in listed.specs())
 
 
-def _code_of(name: str) -> Code:
-    module = _imported(name)
+def _code_of(name: str, where: str) -> Code:
+    module = _imported(name, where)
     listed = getattr(module, "TOOLS", None)
     if listed is not None and not isinstance(listed, Iterable):
         raise InvalidValue(f"TOOLS of the module {name} is no list of tools; write TOOLS = [...].", code="bad_tools")
@@ -109,12 +110,13 @@ def _adapters(module: ModuleType) -> Sequence[Any]:
     return found
 
 
-def _imported(name: str) -> ModuleType:
+def _imported(name: str, where: str) -> ModuleType:
+    """Returns the module. `where`: the end of the sentence that there is none."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise NotFound(f"There is no Python module {name} here; --tools takes a name such as my_tools.") from None
+            raise NotFound(f"There is no Python module {name} {where}") from None
         raise InvalidValue(
             f"The module {name} needs {error.name}, which is not installed.", code="bad_tools"
         ) from error

@@ -10,6 +10,7 @@ import click
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import World
 from demiurge.bootstrap.tokens import NewToken
+from demiurge.bootstrap.trust.world_profile import WorldProfile, remembered_words
 from demiurge.bootstrap.trust.world_profile import forget as forget_world
 from demiurge.cli import output
 from demiurge.cli.command import Command
@@ -47,7 +48,7 @@ def command(
     running = RunOptions(tools, allow_host, policy)
     token: NewToken | None = None
     if forget:
-        forget_world(os.environ, folder)
+        output.notice(_forgotten_words(forget_world(os.environ, folder)))
     try:
         with opened(running if running != RunOptions() else None) as (world, portal):
             made, info, chats = False, portal.run(world.info()), _has_chats(world)
@@ -67,13 +68,21 @@ def command(
     else:
         hint = f"It has no chats. Send it events: {command_line('event', 'send')} SCHEMA VALUE; "
         hint += f"{command_line('defs', 'ls', '--kind', 'module')} lists what takes them."
-    summary = f"Made a world in {folder}." if made else f"There is a world in {folder}; nothing was changed."
+    unchanged = "; nothing was changed" if running == RunOptions() and not forget else ""
+    summary = f"Made a world in {folder}." if made else f"There is a world in {folder}{unchanged}."
     document = {"world": str(folder), "world_id": info["world_id"], "created": made}
     lines = [summary, hint]
     if token is not None:
         document["token"] = token.secret
         lines.append(f"Token for its HTTP API (`{command_line('serve')}`), shown only now: {token.secret}")
     output.result(document, *lines)
+
+
+def _forgotten_words(profile: WorldProfile) -> str:
+    chats = len(profile.addresses)
+    addresses = f"the address of the model in {chats} chat{'s' * (chats > 1)}" if chats else ""
+    words = " and ".join(filter(None, [remembered_words(profile), addresses]))
+    return f"Forgotten for this world: {words}." if words else "Nothing was remembered for this world."
 
 
 def _has_chats(world: World) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +38,9 @@ __all__ = [
 ]
 
 LOOK_AGAIN_S = 0.2
+
+REMEMBERED = frozenset(("tools", "hosts", "policy"))
+"""The fields of a profile that options of the command line set."""
 
 ALLOW_HOST = "A host that tools may ask by HTTPS, such as api.example.com; may be repeated."
 
@@ -237,20 +240,66 @@ def _load_options(requested: RunOptions, *, looking: bool) -> _LoadedOptions:
     said = bool(requested.tools or requested.allow_host or requested.policy)
     try:
         profile = recalled(requested)
-        code = (
-            load_code(requested.tools)
-            if requested.tools
-            else load_code(profile.tools, [Path(folder) for folder in profile.folders])
-        )
-        file = requested.policy or profile.policy
-        policy = ToolPolicy.load(file) if file is not None else None
+        code = load_code(requested.tools) if requested.tools else _remembered_code(profile)
+        policy = ToolPolicy.load(requested.policy) if requested.policy is not None else _remembered_policy(profile)
         return _LoadedOptions(code, policy, checked_hosts(requested.allow_host or profile.hosts), not said)
     except DemiurgeError as error:
         if said or not looking:
             raise
-        about = "That is what `demiurge init` remembered; --forget forgets it."
-        output.notice(str(error) if error.code == MOVED else f"{error} {about}")
+        is_said = error.code == MOVED or isinstance(error, RememberedUnusable)
+        about = "" if is_said else " `demiurge init --forget` forgets what is remembered."
+        _notice_once(f"{error}{about} This command goes on without it.")
         return _LoadedOptions()
+
+
+class RememberedUnusable(Unavailable):
+    """A module or a policy that is remembered for this world can't be loaded. `code`: that of the cause."""
+
+
+def _remembered_code(profile: WorldProfile) -> Code:
+    by, other = "`demiurge init` or `demiurge chat`", "`demiurge init --tools MODULE` remembers another module"
+    with _remembered(profile, "tools", by, other):
+        return load_code(profile.tools, [Path(folder) for folder in profile.folders])
+
+
+def _remembered_policy(profile: WorldProfile) -> ToolPolicy | None:
+    by = "`demiurge init`, `demiurge chat` or `demiurge policy set`"
+    with _remembered(profile, "policy", by, "`demiurge init --policy FILE` remembers another file"):
+        return ToolPolicy.load(profile.policy) if profile.policy is not None else None
+
+
+@contextmanager
+def _remembered(profile: WorldProfile, name: str, by: str, other: str) -> Iterator[None]:
+    """Raises RememberedUnusable, which names the ways out, if the block can't load the remembered option."""
+    try:
+        yield
+    except DemiurgeError as error:
+        words, others = _words_of(profile, {name}), _words_of(profile, REMEMBERED - {name})
+        forgets = f"forgets it{f' and {others}' if others else ''}"
+        raise RememberedUnusable(
+            f"{error} This world remembers {words}, which an earlier {by} named. Bring it back; "
+            f"or {other}, and `demiurge init --forget` {forgets}.",
+            code=error.code,
+        ) from error
+
+
+def _words_of(profile: WorldProfile, names: Collection[str]) -> str:
+    """Returns the options of the command line for these fields of a profile."""
+    return remembered_words(
+        WorldProfile(
+            tools=profile.tools if "tools" in names else (),
+            hosts=profile.hosts if "hosts" in names else (),
+            policy=profile.policy if "policy" in names else None,
+        )
+    )
+
+
+def _notice_once(text: str) -> None:
+    """Prints a sentence to stderr, once in a command that opens its world several times."""
+    said = click.get_current_context().find_root().meta.setdefault(__name__, set())
+    if text not in said:
+        said.add(text)
+        output.notice(text)
 
 
 def keep(running: RunOptions) -> None:
@@ -270,10 +319,28 @@ def keep(running: RunOptions) -> None:
 
 
 def keep_first(running: RunOptions) -> None:
-    """Remembers the given tools, hosts and policy only if nothing is remembered of this world; else prints what is
-    remembered, if it is used."""
+    """Remembers the given tools, hosts and policy only if nothing is remembered of this world. Else prints what is used
+    as remembered, and which options count for this command alone."""
     profile = recalled(running)
-    if not (profile.tools or profile.hosts or profile.policy):
+    if not remembered_words(profile):
         keep(running)
-    elif not (running.tools and running.policy):
-        output.notice(f"As remembered for this world: {remembered_words(profile)}.")
+        return
+    given = WorldProfile(tools=running.tools, hosts=running.allow_host, policy=running.policy)
+    named = {name for name in REMEMBERED if getattr(given, name)}
+    if words := _words_of(profile, REMEMBERED - named):
+        output.notice(f"As remembered for this world: {words}.")
+    other = {name for name in named if not _is_remembered(name, running, profile)}
+    if words := _words_of(given, other):
+        before = _words_of(profile, other)
+        instead = f", in place of {before}" if before else ""
+        output.notice(f"For this command alone: {words}. `demiurge init {words}` remembers it{instead}.")
+
+
+def _is_remembered(name: str, running: RunOptions, profile: WorldProfile) -> bool:
+    """Returns whether the given option `name` says what is remembered."""
+    if name == "tools":
+        folders = tuple(map(str, folders_of(running.tools)))
+        return (running.tools, folders) == (profile.tools, profile.folders)
+    if name == "hosts":
+        return checked_hosts(running.allow_host) == profile.hosts
+    return running.policy is not None and str(Path(running.policy).absolute()) == profile.policy

@@ -145,12 +145,12 @@ def remember(
     return given
 
 
-def forget(environment: Mapping[str, str], world: Path) -> None:
-    """Forgets the tools, the hosts, the policy and the addresses of the world in this folder. Removes a record that
-    can't be read as a whole. Raises Unavailable."""
+def forget(environment: Mapping[str, str], world: Path) -> WorldProfile:
+    """Forgets the tools, the hosts, the policy and the addresses of the world in this folder, and returns the profile
+    with them. Removes a record that can't be read as a whole, and returns an empty profile. Raises Unavailable."""
     place = _place(environment, world)
     if place is None or not (place.exists() or (world / MARK).exists()):
-        return
+        return WorldProfile()
     with locked_folder(place.parent):
         record, alike = None, []
         with suppress(Unavailable):
@@ -164,6 +164,7 @@ def forget(environment: Mapping[str, str], world: Path) -> None:
             record.path.unlink()
         else:
             _set_aside(place)
+    return kept
 
 
 def remembered_words(kept: WorldProfile) -> str:
