@@ -173,3 +173,36 @@ async def test_a_kill_leaves_the_call_waiting_or_changed_and_it_runs_at_most_onc
         assert ("booked Rome" in answered and booked(folder) == ["Rome 2"]) or "unknown_outcome" in answered
         assert world.journal.verify().ok
         assert (await world.replay(check=True))["records"] > 0
+
+
+async def test_a_chat_shows_the_arguments_that_were_used_and_those_that_were_proposed(
+    provider: Provider, folder: Path
+) -> None:
+    async with opened(folder, provider.url) as world:
+        chat, anna = world.chat("trip"), world.acting_as(Caller("anna", "", ("approver",)))
+        approval = await asked_for(world, provider)
+        followed = chat.turn()
+        assert await followed.read() == [0]
+        assert followed.view(0).changed_by is None
+        await anna.decide(approval, approve=True, arguments_json=CHANGED)
+        await world.settle()
+        assert await followed.read() == [0]
+        for call in (followed.view(0), *(await chat.reply()).tool_calls):
+            used = (json.loads(call.arguments_json or ""), json.loads(call.proposed_json or ""), call.changed_by)
+            assert used == (json.loads(CHANGED), PROPOSED, "anna")
+        shown: Any = (await chat.reply()).tool_calls[0]
+        assert "changed by" in shown._repr_html_()
+        [said] = [call for message in await chat.messages() for call in message.get("tool_calls", ())]
+        assert json.loads(said["arguments_json"]) == json.loads(CHANGED)
+        assert (json.loads(said["proposed_json"]), said["changed_by"]) == (PROPOSED, "anna")
+        provider.say(Provider.answer(Provider.call("book", PROPOSED, "call_0")), Provider.answer(Provider.text("Yes.")))
+        [again] = (await chat.send("Once more.")).approvals
+        await world.decide(again, approve=True)
+        await world.settle()
+        assert [call.changed_by for call in (await chat.reply()).tool_calls] == [None]
+        assert [call.changed_by for call in (await chat.reply(1)).tool_calls] == ["anna"]
+        assert all(
+            "changed_by" not in call for message in await chat.messages(2) for call in message.get("tool_calls", ())
+        )
+        viewer = world.acting_as(Caller("vera", "", ("viewer",)))
+        assert (await viewer.chat("trip").reply(1)).tool_calls[0].changed_by is None

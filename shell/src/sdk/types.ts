@@ -21,8 +21,11 @@ export interface ChatSummary {
 export interface ProposedCall {
   id: string;
   name: string;
-  /** Null for a caller whose role does not see the arguments. */
+  /** What the call runs with. Null for a caller whose role does not see the arguments. */
   arguments_json: string | null;
+  /** What the model proposed, if a person changed it. */
+  proposed_json?: string;
+  changed_by?: string;
 }
 
 export interface ToolAnswer {

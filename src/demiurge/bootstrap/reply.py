@@ -24,7 +24,10 @@ _MOST_RESULT: Final = 300
 class ToolCallView:
     """A proposed call and its outcome. `arguments_json` is None for a caller who may not see it. `result` is the
     redacted public view; `ok` is None while it waits.
-    `replayed`: the ledger answered with what an equal call did."""
+    `replayed`: the ledger answered with what an equal call did.
+
+    If a person approved the call with other arguments, `arguments_json` are those that were used, `changed_by` is the
+    person, and `proposed_json` is what the model proposed; else both are None."""
 
     id: str
     name: str
@@ -34,10 +37,14 @@ class ToolCallView:
     error_code: str | None = None
     message: str = ""
     replayed: bool = False
+    proposed_json: str | None = None
+    changed_by: str | None = None
 
     def _view(self) -> View:
         problem = f"{self.error_code}: {self.message}" if self.ok is False else ""
         facts: list[tuple[str, Cell]] = [("call", self.id), ("arguments", self.arguments_json), ("state", self._state)]
+        if self.changed_by is not None:
+            facts += [("changed by", self.changed_by), ("proposed arguments", self.proposed_json)]
         return View(self.name, problem, facts, [json_code(self.result)] if self.result is not None else [])
 
     @property

@@ -68,7 +68,8 @@ async def reply_of(turn: TurnReader) -> Reply | None:
 
 def _broke_off(turn: TurnReader, why: Failed | None) -> bool:
     """Returns whether a turn ended during a request to a model, for which the provider may charge."""
-    call_stopped = any(outcome is not None and outcome.error_code == "cancelled" for _, outcome in turn.calls)
+    outcomes = [call.outcome for call in turn.calls]
+    call_stopped = any(outcome is not None and outcome.error_code == "cancelled" for outcome in outcomes)
     return why is not None and why.code in BROKEN_OFF and not call_stopped
 
 

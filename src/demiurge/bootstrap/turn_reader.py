@@ -7,10 +7,12 @@ turn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import zip_longest
+from dataclasses import replace
+from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 from demiurge.bootstrap.chat_state import ChatCell, ChatMessage, ToolAnswer, TurnState
+from demiurge.bootstrap.edited_calls import EditedCall, EditedCalls
 from demiurge.bootstrap.message_body import MessageBody, load_body, load_view
 from demiurge.bootstrap.reply import ToolCallView
 
@@ -18,10 +20,12 @@ __all__ = ["TurnCall", "TurnReader"]
 
 
 class TurnCall(NamedTuple):
-    """A call as the model proposed it, `{id, name, arguments_json}`, and its outcome, None while it has none."""
+    """A call as the model proposed it, `{id, name, arguments_json}`, its outcome, None while it has none, and what a
+    person changed, None if nobody did."""
 
     call: Mapping[str, Any]
     outcome: ToolAnswer | None
+    edit: EditedCall | None = None
 
 
 class TurnReader:
@@ -47,9 +51,13 @@ class TurnReader:
         self.answer = MessageBody()
         self._settled = 0
         """How many of the calls have their answers among the messages that were read."""
+        self._edits = EditedCalls(self.cell.backend, self.cell.chat_id, request_id) if request_id is not None else None
+        self._unplaced: list[EditedCall] = []
+        """Edits of calls that were not read yet."""
 
     async def read(self) -> list[int]:
-        """Reads what is new. Returns the places in `calls` of the calls that are new or whose outcome is new."""
+        """Reads what is new. Returns the places in `calls` of the calls that are new, or that have a new outcome or
+        edit."""
         if self._next is None:
             self._next = await self.cell.place(self._wanted)
         new = await self.cell.new_messages(self._next) if self._next is not None else None
@@ -65,16 +73,25 @@ class TurnReader:
             self._next += len(found)
         self.turn = new.turn if new.turn is not None and new.turn.request_id == wanted else None
         self.max_tokens = new.max_tokens
-        return sorted({*self._take(found), *self._take_open()})
+        return sorted({*self._take(found), *self._take_open(), *await self._take_edits()})
 
     def view(self, place: int) -> ToolCallView:
         """Returns the call at this place of `calls` as it is shown."""
-        call, outcome = self.calls[place]
-        proposed = (call["id"], call["name"], call["arguments_json"])
+        call, outcome, edit = self.calls[place]
+        view = ToolCallView(call["id"], call["name"], call["arguments_json"], ok=None)
+        if edit is not None:
+            proposed = view.arguments_json
+            view = replace(view, arguments_json=edit.arguments_json, proposed_json=proposed, changed_by=edit.by)
         if outcome is None:
-            return ToolCallView(*proposed, ok=None)
-        result = load_view(self.cell.backend, outcome.view_ref)
-        return ToolCallView(*proposed, outcome.ok, result, outcome.error_code, outcome.message, bool(outcome.replayed))
+            return view
+        return replace(
+            view,
+            ok=outcome.ok,
+            result=load_view(self.cell.backend, outcome.view_ref),
+            error_code=outcome.error_code,
+            message=outcome.message,
+            replayed=bool(outcome.replayed),
+        )
 
     def _take(self, messages: Iterable[ChatMessage]) -> list[int]:
         """Pairs calls with their answers by place, since an id may come again in a later round."""
@@ -104,6 +121,19 @@ class TurnReader:
             for place, outcome in zip_longest(places, outcomes)
             if place is not None and self._answer(place, outcome)
         ]
+
+    async def _take_edits(self) -> list[int]:
+        """Takes the new edits. Returns the places in `calls` of the edited calls."""
+        places: list[int] = []
+        if self._edits is not None and self.calls:
+            self._unplaced += await self._edits.read()
+        for edit in [*self._unplaced]:
+            same = (at for at, (call, _, known) in enumerate(self.calls) if known is None and call == edit.call)
+            for place in islice(same, 1):
+                self.calls[place] = self.calls[place]._replace(edit=edit)
+                self._unplaced.remove(edit)
+                places.append(place)
+        return places
 
     def _answer(self, place: int, outcome: ToolAnswer | None) -> bool:
         """Keeps the outcome of a call. Returns whether it is new."""

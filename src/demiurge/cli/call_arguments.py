@@ -9,7 +9,7 @@ from demiurge.cli import output
 from demiurge.errors import InvalidValue
 from demiurge.values import canonical_json
 
-__all__ = ["LONGEST", "arguments", "clipped", "result_text"]
+__all__ = ["LONGEST", "arguments", "change_text", "clipped", "result_text"]
 
 LONGEST = 2000
 """The number of characters of arguments or of a result that a terminal shows if nobody decides on them."""
@@ -30,6 +30,11 @@ def arguments(text: str) -> str:
         return output.spelled_out(canonical_json.encode(value).decode())
     except InvalidValue:  # integers beyond RFC 8785
         return output.spelled_out(json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")))
+
+
+def change_text(who: str, proposed: str) -> str:
+    """Returns who changed the arguments of a call, and what the model proposed, in one line."""
+    return f"(changed by {who}; the model proposed {arguments(proposed)})"
 
 
 def result_text(result: Any) -> str:

@@ -16,7 +16,7 @@ from demiurge.bootstrap import Reply
 from demiurge.bootstrap.chat_state import ChatStanding, Failed
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
-from demiurge.cli.call_arguments import arguments, result_text
+from demiurge.cli.call_arguments import arguments, change_text, result_text
 from demiurge.cli.chat_claims import claims
 from demiurge.cli.command import Command, Group
 from demiurge.cli.following import Follower
@@ -159,6 +159,8 @@ def _turn_lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
             lines.append(f"[{part['mime']} {part['bytes_ref']}]")
         for call in message.get("tool_calls", ()):
             lines.append(f"{output.symbol('→', '->')} {call['name']} {arguments(call['arguments_json'])}")
+            if "changed_by" in call:
+                lines.append(f"  {change_text(call['changed_by'], call['proposed_json'])}")
         if "tool" in message:
             tool = message["tool"]
             if tool["ok"]:

@@ -17,9 +17,9 @@ from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.cli import output
-from demiurge.cli.call_arguments import arguments, clipped, result_text
+from demiurge.cli.call_arguments import arguments, change_text, clipped, result_text
 from demiurge.cli.hints import runnable
-from demiurge.cli.turn_display import CALL, FAILURE, RESULT, Mark, PlainDisplay, TurnDisplay
+from demiurge.cli.turn_display import CALL, CHANGE, FAILURE, RESULT, Mark, PlainDisplay, TurnDisplay
 from demiurge.errors import NotFound
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.parts import parts_of
@@ -51,6 +51,8 @@ class TurnView:
         """For each call of the turn that was shown, in order: whether its result was too."""
         self._open: dict[str, list[int]] = {}
         """The calls that were shown without a result, by their id."""
+        self._changed: set[int] = set()
+        """The calls that were shown with the arguments of a person."""
         self._above: int | None = None
         """The call that the line above shows, if it shows one."""
         self._running = ("", "")
@@ -124,6 +126,7 @@ class TurnView:
             news = await self._turn.read()
             if self._turn.request_id != self._request_id:
                 self._request_id, self._shown, self._open = self._turn.request_id, [], {}
+                self._changed = set()
             for index in news:
                 if index >= len(self._shown) or not self._shown[index]:
                     self._show_call(index, self._turn.view(index))
@@ -141,9 +144,9 @@ class TurnView:
         if index >= len(self._shown):
             self._shown.append(False)
             self._open.setdefault(call.id, []).append(index)
-            shown = clipped(arguments(call.arguments_json or ""))
-            self._line(CALL, f"{call.name} {shown}")
-            self._above = index
+            self._show_arguments(index, call)
+        elif call.changed_by is not None and index not in self._changed:
+            self._show_arguments(index, call)
         if call.ok is None or self._shown[index]:
             return
         self._shown[index] = True
@@ -158,6 +161,15 @@ class TurnView:
         else:
             self._line(FAILURE, f"{name}{call.error_code}: {runnable(call.message)}")
             self._say_where_to_look(call)
+
+    def _show_arguments(self, index: int, call: ToolCallView) -> None:
+        """Shows what a call runs with; if a person changed it, who did, and what the model proposed."""
+        self._line(CALL, f"{call.name} {clipped(arguments(call.arguments_json or ''))}")
+        if call.changed_by is not None:
+            self._changed.add(index)
+            who = "you" if call.changed_by == self._chat.backend.caller.actor else call.changed_by
+            self._line(CHANGE, clipped(change_text(who, call.proposed_json or "")))
+        self._above = index
 
     def _say_where_to_look(self, call: ToolCallView) -> None:
         """Says where to find the error of a tool that failed in another process, whose log is not shown here."""

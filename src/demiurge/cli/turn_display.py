@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TextIO
 from demiurge.cli import output
 from demiurge.cli.hints import runnable
 
-__all__ = ["CALL", "FAILURE", "RESULT", "AnswerAlone", "Mark", "PlainDisplay", "TurnDisplay", "part_line"]
+__all__ = ["CALL", "CHANGE", "FAILURE", "RESULT", "AnswerAlone", "Mark", "PlainDisplay", "TurnDisplay", "part_line"]
 
 
 class Mark(NamedTuple):
@@ -30,6 +30,7 @@ class Mark(NamedTuple):
 
 
 CALL, RESULT, FAILURE = Mark("→", "->", "cyan"), Mark("←", "<-", "green"), Mark("✗", "x", "red")
+CHANGE = Mark("~", "~", "yellow")
 
 
 class TurnDisplay(Protocol):

@@ -177,6 +177,15 @@ def test_changed_arguments_are_checked_shown_again_and_recorded(
     assert demiurge("ws", "cat", "main/notes/b.txt").out == "changed"
     [edited] = [r for r in demiurge("journal", "export", "--json").document["records"] if "edited_from" in r["body"]]
     assert edited["kind"] == "intent"
+    shown = done.out[: done.out.index("It is written.")]
+    used, changed = '→ workspace__write {"path":"notes/b.txt","text":"changed"}', "(changed by you; the model proposed"
+    assert shown.index(used) < shown.index(f'~ {changed} {{"path":"notes/a.txt"')
+    assert '→ workspace__write {"path":"notes/a.txt"' not in shown
+    out = demiurge("chat", "show").out
+    assert out.index(used) < out.index("; the model proposed") < out.index("← workspace__write")
+    [call] = [call for said in demiurge("chat", "export").document["messages"] for call in said.get("tool_calls", ())]
+    assert '"changed"' in call["arguments_json"]
+    assert '"notes/a.txt"' in call["proposed_json"]
 
 
 def test_a_long_call_is_allowed_only_after_its_end_was_shown(talk: Callable[..., Done], provider: Provider) -> None:

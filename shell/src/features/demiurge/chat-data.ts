@@ -6,8 +6,11 @@ export const CHAT = "demiurge/Demiurge@1";
 
 /** What the page knows of a call besides what the model proposed. */
 export interface CallFacts {
-  /** Null for a caller whose role does not see them. */
+  /** What the call runs with. Null for a caller whose role does not see them. */
   argumentsJson: string | null;
+  /** What the model proposed and who changed it, if a person did. */
+  proposedJson: string | null;
+  changedBy: string;
   state: "running" | "done" | "failed" | "cancelled";
   result: unknown;
   cut: { bytes: number; head: string; ref: string | null } | null;
@@ -68,19 +71,19 @@ export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, 
       for (const [place, call] of (message.tool_calls ?? []).entries()) {
         const key = `${request}:${parts.length}:${place}:${call.id}`;
         open.set(`${request}:${call.id}`, { part: parts.length, parts, call, key, answered: false });
-        parts.push(callPart(call, key, running(call.id, call.arguments_json)));
+        parts.push(callPart(call, key, running(call)));
       }
     } else if (message.tool !== undefined) {
       const found = open.get(`${request}:${message.tool.id}`);
       if (found === undefined) continue;
       found.answered = true;
-      found.parts[found.part] = callPart(found.call, found.key, ended(found.call.arguments_json, message.tool));
+      found.parts[found.part] = callPart(found.call, found.key, ended(found.call, message.tool));
     }
   }
   for (const call of turn?.tool_calls ?? []) {
     const found = open.get(`${turn!.request_id}:${call.id}`);
     if (found !== undefined && call.ok !== null && !found.answered) {
-      found.parts[found.part] = callPart(found.call, found.key, ended(found.call.arguments_json, { ...call, ok: call.ok }));
+      found.parts[found.part] = callPart(found.call, found.key, ended(found.call, { ...call, ok: call.ok }));
     }
   }
 
@@ -100,17 +103,19 @@ export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, 
   });
 }
 
-function running(callId: string, argumentsJson: string | null): CallFacts {
-  return { argumentsJson, state: "running", result: undefined, cut: null, errorCode: null, message: "", replayed: false, callId };
+function proposal(call: ProposedCall) {
+  return { argumentsJson: call.arguments_json, proposedJson: call.proposed_json ?? null, changedBy: call.changed_by ?? "" };
 }
 
-function ended(
-  argumentsJson: string | null,
-  answer: ToolAnswer,
-): CallFacts {
+function running(call: ProposedCall): CallFacts {
+  const open = { state: "running", result: undefined, cut: null, errorCode: null, message: "", replayed: false } as const;
+  return { ...proposal(call), ...open, callId: call.id };
+}
+
+function ended(call: ProposedCall, answer: ToolAnswer): CallFacts {
   const state = answer.ok ? "done" : answer.error_code === "cancelled" ? "cancelled" : "failed";
   return {
-    argumentsJson,
+    ...proposal(call),
     state,
     result: answer.result,
     cut: answer.result_cut === undefined ? null : { ...answer.result_cut, ref: answer.view_ref ?? null },

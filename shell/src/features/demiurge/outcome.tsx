@@ -79,11 +79,28 @@ export function ChangedArguments({ call, proposedJson }: ChangedProps) {
 
   if (problem !== "") return <ErrorNote message={problem} onRetry={() => setAttempt(attempt + 1)} />;
   if (json === undefined) return <Loading label="Loading the changed arguments" />;
+  return <UsedArguments json={json} proposedJson={proposedJson} />;
+}
+
+interface UsedProps {
+  json: string;
+  proposedJson: string | null;
+  /** The person who changed them. */
+  by?: string;
+}
+
+/** The arguments that a call ran with, and which of them a person changed. */
+export function UsedArguments({ json, proposedJson, by }: UsedProps) {
+  const { actor } = useSession();
   const names = proposedJson === null ? [] : changedNames(proposedJson, json);
   return (
     <div className="column changed">
       <h3>Arguments that were used</h3>
-      {names.length > 0 && <p className="faint wrap">Changed: {names.join(", ")}</p>}
+      {names.length > 0 && (
+        <p className="faint wrap">
+          Changed{by !== undefined && <> by {by === actor ? "you" : <bdi>{by}</bdi>}</>}: {names.join(", ")}
+        </p>
+      )}
       <Arguments json={json} label="Changed arguments" />
     </div>
   );

@@ -10,7 +10,7 @@ import { ApprovalCard } from "./approval-card";
 import { useApprovals } from "./approvals";
 import { useChat } from "./chat-context";
 import { CHAT, type CallFacts } from "./chat-data";
-import { ChangedArguments, Outcome } from "./outcome";
+import { ChangedArguments, Outcome, UsedArguments } from "./outcome";
 import { ASK_USER, AskUserCard } from "./question-card";
 import { CallProgress, ResultParts } from "./result-parts";
 import { WriteDiff } from "./write-diff";
@@ -43,6 +43,7 @@ function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & {
   const reported = useCallProgress(`${CHAT}/${chatId}`, facts.callId);
 
   if (asked !== undefined) return <ApprovalCard approval={asked} />;
+  const label = decision?.changedCall === undefined && facts.proposedJson === null ? "Arguments" : "Proposed arguments";
   const state = facts.state === "running" && time?.waits === true ? "waiting" : facts.state;
   const ran = time?.ended_ns != null ? durationText((time.ended_ns - time.began_ns) / 1e6) : "";
   return (
@@ -66,13 +67,18 @@ function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & {
         <p className="faint">Your role does not see the arguments.</p>
       ) : (
         <details>
-          <summary>{decision?.changedCall === undefined ? "Arguments" : "Proposed arguments"}</summary>
-          <Arguments json={facts.argumentsJson} label={decision?.changedCall === undefined ? "Arguments" : "Proposed arguments"} />
+          <summary>{label}</summary>
+          <Arguments json={facts.proposedJson ?? facts.argumentsJson} label={label} />
         </details>
       )}
-      {decision?.changedCall !== undefined && facts.argumentsJson !== null && (
-        <ChangedArguments call={decision.changedCall} proposedJson={facts.argumentsJson} />
-      )}
+      {facts.argumentsJson !== null &&
+        (facts.proposedJson !== null ? (
+          <UsedArguments json={facts.argumentsJson} proposedJson={facts.proposedJson} by={facts.changedBy} />
+        ) : (
+          decision?.changedCall !== undefined && (
+            <ChangedArguments call={decision.changedCall} proposedJson={facts.argumentsJson} />
+          )
+        ))}
       {facts.state === "failed" || facts.state === "cancelled" ? (
         <p className="problem" dir="auto">
           <code>{facts.errorCode}</code> {facts.message}
