@@ -129,7 +129,7 @@ def test_a_prompt_tool_whose_text_was_erased_is_named(demiurge: Any) -> None:
     digest = ("--digest", made["digest"])
     assert demiurge("tools", "review", made["id"], "--skip", "--reason", "A test.", *digest).status == 0
     assert demiurge("tools", "approve", made["id"], *digest).status == 0
-    live = demiurge("tools", "show", "scene_pacer").document["digest"]
+    live = demiurge("tools", "show", "scene_pacer", "--json").document["digest"]
     erased = demiurge("erase", live, "--why", "A test.")
     assert erased.status == 0, erased
     assert "The prompt tool scene_pacer (layer user, version 1) is damaged" in demiurge("doctor").out

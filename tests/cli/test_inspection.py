@@ -61,7 +61,7 @@ def test_tools_with_effect_decision_source_and_cost(demiurge: Any) -> None:
     assert (bell["effect"], bell["decision"], bell["source"]) == ("external_side_effect", "require_approval", "yours")
     assert (clock["effect"], clock["decision"], clock["source"]) == ("read_only", "allow", "shipped")
     assert clock["tokens"] > 10
-    shown = demiurge("tools", "show", "core.get_current_time").document
+    shown = demiurge("tools", "show", "core.get_current_time", "--json").document
     assert shown["spec_hash"] == clock["spec_hash"]
     assert "timezone" in shown["input_schema"]["properties"]
     assert demiurge("tools", "show", "ring_bell").status == 1

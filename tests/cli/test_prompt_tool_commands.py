@@ -27,5 +27,5 @@ def test_the_core_tools_are_listed_with_and_without_a_world(demiurge: Run, world
 def test_any_spelling_of_a_core_tool_is_shown(demiurge: Run) -> None:
     assert demiurge("init").status == 0
     for spelling in ("file_reader", "File Reader", "read-file"):
-        shown = demiurge("tools", "show", spelling).document
+        shown = demiurge("tools", "show", spelling, "--json").document
         assert (shown["kind"], shown["id"], shown["locked"]) == ("prompt", "file_reader", True)

@@ -48,7 +48,7 @@ def test_a_user_proposes_the_chief_reviews_and_the_user_approves(demiurge: Run, 
     assert digest in unread.document["error"]["message"]
     done = demiurge("tools", "approve", pid, "--digest", digest, "--reason", "It is useful.")
     assert (done.status, "scene_pacer is live in the layer user" in done.out) == (0, True), done.err
-    assert demiurge("tools", "show", "scene_pacer").document["layer"] == "user"
+    assert demiurge("tools", "show", "scene_pacer", "--json").document["layer"] == "user"
     [version] = demiurge("tools", "history", "scene_pacer", "--json").document["versions"]
     assert (version["version"], version["is_live"]) == (1, True)
     assert "+ Read the scene." in demiurge("tools", "diff", "scene_pacer").out

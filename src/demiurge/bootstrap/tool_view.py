@@ -35,9 +35,10 @@ def tool_views(node: Mapping[str, Any], caller: Caller) -> list[dict[str, Any]]:
 
 
 def tool_rows(node: Mapping[str, Any], caller: Caller, *, with_denied: bool = False) -> list[dict[str, Any]]:
-    """Returns the callable tools of a list, those with the decision `deny` only if asked for."""
+    """Returns the callable tools of a list, the user's own first; those with the decision `deny` only if asked for."""
     names = ("id", "effect", "decision", "why", "source", "tokens", "spec_hash")
     found = [{"kind": "callable", **{name: tool[name] for name in names}} for tool in tool_views(node, caller)]
+    found.sort(key=lambda row: row["source"] == "shipped")
     return [row for row in found if with_denied or row["decision"] != "deny"]
 
 

@@ -15,8 +15,9 @@ from demiurge.cli.argument import parse_json, read_text, utf8_text
 from demiurge.cli.call import show_call
 from demiurge.cli.command import Command, Group
 from demiurge.cli.portal import Portal
-from demiurge.cli.proposal_lines import one_line
+from demiurge.cli.proposal_lines import block, one_line
 from demiurge.cli.proposals import PROPOSAL_COMMANDS
+from demiurge.cli.tool_arguments import tool_lines
 from demiurge.cli.tool_files import export, file_problems, sync
 from demiurge.cli.tool_versions import VERSION_COMMANDS
 from demiurge.cli.world import RunOptions, opened, running_options
@@ -105,19 +106,31 @@ def _prompt_table(prompts: list[dict[str, Any]]) -> list[str]:
 @click.argument("tool_id", metavar="ID", callback=utf8_text)
 @running_options
 def show(tool_id: str, **running: Any) -> None:
-    """Print one tool as JSON: a callable tool with the schema that a model is given, or a prompt tool with its text."""
+    """Print one tool: a callable tool with its arguments, or a prompt tool with its text.
+
+    With --json a callable tool has the schema that a model is given.
+    """
     wanted_id = canonical_id(tool_id)
     with opened(RunOptions(**running)) as (world, portal):
         found = next((tool for tool in tool_views(world.manifest(), world.caller) if tool["id"] == wanted_id), None)
         if found is not None:
-            output.document({"kind": "callable", **found})
+            output.result({"kind": "callable", **found}, *tool_lines(found))
             return
         try:
             prompt_tool = portal.run(world.prompt_tools.show(tool_id))
         except NotFound:
             hint = "`demiurge tools ls --all` lists them."
             raise NotFound(f"There is no tool {tool_id} here; {hint}", code="no_tool") from None
-        output.document({"kind": "prompt", **asdict(prompt_tool)})
+        output.result({"kind": "prompt", **asdict(prompt_tool)}, *_prompt_tool_lines(asdict(prompt_tool)))
+
+
+def _prompt_tool_lines(tool: dict[str, Any]) -> list[str]:
+    layer = "Locked (core)" if tool["locked"] else f"layer {tool['layer']}, version {tool['version']}"
+    lines = [f"{tool['id']}: {one_line(tool['name'])}", f"A prompt tool; {layer}; {tool['digest']}."]
+    for name in ("archetype", "scope", "usage_notes", "goals", "guardrails", "prompt"):
+        if tool[name]:
+            lines += ["", f"{name.replace('_', ' ')}:", *block(tool[name])]
+    return lines
 
 
 @command.command(name="ref", cls=Command)

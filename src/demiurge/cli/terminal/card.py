@@ -16,17 +16,11 @@ from rich.text import Text
 from demiurge.cli import output
 from demiurge.cli.terminal.screen import Screen
 from demiurge.cli.terminal.visible_text import visible, visible_lines
+from demiurge.cli.tool_arguments import EFFECTS
 from demiurge.errors import InvalidValue
 from demiurge.values import canonical_json
 
-__all__ = ["EFFECTS", "CardFacts", "card_lines", "in_order"]
-
-EFFECTS: Final[Mapping[str, str]] = {
-    "read_only": "only reads",
-    "state_change": "changes the state of this world",
-    "external_side_effect": "may change something outside this world, which nobody can take back here",
-}
-"""The effect levels of tools in words."""
+__all__ = ["CardFacts", "card_lines", "in_order"]
 
 SHORT: Final = 60
 """The most characters of a text that stands beside the name of its argument."""

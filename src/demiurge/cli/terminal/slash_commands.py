@@ -14,8 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from demiurge.apps.demiurge import CHAT
@@ -29,7 +27,7 @@ from demiurge.cli.approval import Decision, describe
 from demiurge.cli.chat_verbs import chat_summary
 from demiurge.cli.cost import COST_TABLES, cost_lines
 from demiurge.cli.question import is_question
-from demiurge.cli.terminal.card import EFFECTS
+from demiurge.cli.terminal.tool_table import plain_table, tool_list, tool_page
 from demiurge.cli.terminal.why import why_lines
 from demiurge.cli.trace import trace_lines
 from demiurge.errors import Conflict, InvalidValue, NotFound
@@ -45,10 +43,6 @@ __all__ = ["COMMANDS", "SlashCommand", "command_of", "message_of", "unknown_comm
 
 COMMAND: Final = re.compile(r"/([A-Za-z][A-Za-z_-]*)?(?:\s+(.*))?", re.DOTALL)
 SHORTEST_ID: Final = 6
-WIDE: Final = 90
-"""The least columns for a table of tools that says what each does."""
-
-DECISIONS: Final = {"allow": "runs", "require_approval": "asks you", "deny": "denied"}
 NEW_CHATS: Final = 10_000
 
 
@@ -79,7 +73,7 @@ def unknown_command(name: str) -> str:
 
 
 def _help(talk: Talk, _: str) -> None:
-    table = _table(None, None)
+    table = plain_table(None, None)
     for name, command in COMMANDS.items():
         table.add_row(f"/{name} {command.arguments}".strip(), command.help)
     keys = "Enter sends. Alt-Enter, or \\ before Enter, begins a new line. A paste is one message.\n"
@@ -155,32 +149,12 @@ def _tools(talk: Talk, text: str) -> None:
     views = tool_views(talk.world.manifest(), talk.world.caller)
     exact = [view for view in views if text and view["id"] == canonical_id(text)]
     if exact:
-        _show_tool(talk, exact[0])
+        talk.show(*tool_page(exact[0]))
         return
     found = [view for view in views if text in view["id"] and (text or view["decision"] != "deny")]
     if not found:
         raise NotFound(f"No tool here has {text!r} in its name; /tools lists them.", code="no_tool")
-    is_wide = talk.screen.width >= WIDE
-    table = _table("tool", "policy", "effect", *(("what it does",) if is_wide else ()))
-    for column in table.columns:
-        column.no_wrap, column.overflow = True, "ellipsis"
-    for view in sorted(found, key=lambda view: bool(view["source"] == "shipped")):  # the user's own tools first
-        row = view["id"], DECISIONS[view["decision"]], view["effect"].replace("_", " ")
-        table.add_row(*row, *((view["description"].split("\n")[0],) if is_wide else ()))
-    talk.show(table, Text("/tools NAME shows one of them.", style="dim"))
-
-
-def _show_tool(talk: Talk, view: Mapping[str, Any]) -> None:
-    talk.show(Text(view["id"], style="bold"), view["description"], *([view["details"]] if view.get("details") else []))
-    talk.show(f"It {EFFECTS[view['effect']]} ({view['effect']}). The policy says {view['decision']}: {view['why']}.")
-    properties, required = view["input_schema"].get("properties", {}), view["input_schema"].get("required", ())
-    if properties:
-        table = _table("argument", "type", "what it is")
-        for name, schema in properties.items():
-            kind = schema.get("type", "any") if isinstance(schema, Mapping) else "any"
-            words = schema.get("description", "") if isinstance(schema, Mapping) else ""
-            table.add_row(name + ("" if name in required else " (optional)"), output.as_json(kind).strip('"'), words)
-        talk.show("", table)
+    talk.show(*tool_list(talk.screen, found, folded=not text))
 
 
 def _cost(talk: Talk, text: str) -> None:
@@ -232,7 +206,7 @@ def _chats(talk: Talk, text: str) -> None:
         talk.take_up()
         return
     waiting = talk.portal.run(talk.world.backend.read.waiting_units())
-    table = _table("chat", "messages", "last turn", "title")
+    table = plain_table("chat", "messages", "last turn", "title")
     for key in known:
         standing = talk.portal.run(talk.world.chat(key).standing())
         if standing is not None:
@@ -257,14 +231,6 @@ def _undo(talk: Talk, _: str) -> None:
 
 def _quit(_talk: Talk, _: str) -> None:
     raise EOFError
-
-
-def _table(*names: str | None) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim", header_style="bold")
-    table.show_header = any(names)
-    for number, name in enumerate(names):
-        table.add_column(name or "", overflow="fold", no_wrap=number == 0 and not any(names))
-    return table
 
 
 COMMANDS: Final[Mapping[str, SlashCommand]] = {
