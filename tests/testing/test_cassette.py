@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,34 @@ async def test_an_answer_that_spells_a_secret_in_pieces_is_not_stored(served: Pr
         await model.generate(request())
     assert caught.value.code == "secret_in_answer"
     assert not (tmp_path / "c.yaml").exists()
+
+
+async def test_a_broken_stream_that_spells_a_secret_in_pieces_is_not_stored(served: Provider, tmp_path: Path) -> None:
+    whole = served.answer(served.text(f"It is {OTHER}."))
+    broken = replace(whole, body=whole.body.split(b"event: response.completed")[0])
+    served.script = [broken, served.answer(served.text("M8."))]
+    model = cassette(tmp_path / "c.yaml", served, secrets=[OTHER])
+    with pytest.raises(ProviderError) as caught:
+        await model.generate(request())
+    assert caught.value.code == "truncated"
+    assert not (tmp_path / "c.yaml").exists()
+    await model.generate(request())
+    stored = yaml.safe_load((tmp_path / "c.yaml").read_text())
+    assert [each["answer"]["status"] for each in stored["exchanges"]] == [200]
+
+
+async def test_a_refusal_that_spells_a_secret_in_pieces_is_not_stored(served: Provider, tmp_path: Path) -> None:
+    """A refusal before the answer of a call is stored too, so it is looked through as the answer is."""
+    pieces = "".join(f'data: {{"error": {{"index": 0, "message": "{piece}"}}}}\n\n' for piece in OTHER.split("o"))
+    spelled_in_pieces = pieces.replace('"}}', 'o"}}', pieces.count('"}}') - 1)
+    for status, retried in ((429, True), (400, False)):
+        refusal = served.raw(spelled_in_pieces.encode(), status, headers={"retry-after-ms": "1"} if retried else {})
+        served.say(refusal, served.answer(served.text("M8.")))
+        with pytest.raises(UsageError) as caught:
+            await cassette(tmp_path / "c.yaml", served, secrets=[OTHER]).generate(request())
+        assert caught.value.code == "secret_in_answer"
+        assert len(served.seen) == 1 + retried
+        assert not (tmp_path / "c.yaml").exists()
 
 
 async def test_another_request_is_refused_with_its_difference(served: Provider, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from demiurge.models.port import OnEvent
 from demiurge.models.providers import PYTHON
 from demiurge.models.providers import provider as provider_row
 from demiurge.models.request import GenerateRequest
-from demiurge.testing.cassette_file import Mask, RecordedExchange, difference, read_cassette, write_cassette
+from demiurge.testing.cassette_file import Mask, RecordedExchange, difference, read_cassette, spelled, write_cassette
 from demiurge.wire.errors import ProviderError
 from demiurge.wire.items import Completion
 
@@ -36,6 +36,10 @@ VARIABLE: Final = "DEMIURGE_CASSETTES"
 
 KEPT: Final = ("content-type", "retry-after")
 """The headers of an answer that are stored."""
+
+REFUSED: Final = 400
+"""The least status of a refusal. A call that fails with another status is not stored: its answer broke
+off, or could not be read."""
 
 SHOWN: Final = 300
 """How many characters of a request that was not made an error shows."""
@@ -95,7 +99,8 @@ class Cassette:
 
     async def generate(self, request: GenerateRequest, *, on_event: OnEvent | None = None) -> Completion:
         """Returns the finished answer, from the provider or from the file. Raises as `ModelClient.generate`, and
-        CassetteMismatch; UsageError (`secret_in_answer`: the answer holds a secret, so it is not stored)."""
+        CassetteMismatch; UsageError (`secret_in_answer`: the answer holds a secret, so it is not stored). A failed call
+        is stored only if the provider refused it (status 400 or more)."""
         asked = replace(request, **self._asked)
         if asked.provider == PYTHON:
             why = f"A cassette in a world needs its provider: Cassette({str(self.path)!r}, provider='anthropic')."
@@ -118,15 +123,19 @@ class Cassette:
             try:
                 completion = await client.generate(replace(asked, api_key=key, base_url=address.url), on_event=on_event)
             except ProviderError:
-                self._store(heard)
+                self._store([each for each in heard if each.status >= REFUSED])
                 raise
-        if self._mask(said := repr(completion)) != said:
-            why = "The model's answer holds a secret, so it is not stored: see the argument `secrets`."
-            raise UsageError(why, code="secret_in_answer")
-        self._store(heard)
+        self._store(heard, repr(completion))
         return completion
 
-    def _store(self, heard: Sequence[RecordedExchange]) -> None:
+    def _store(self, heard: Sequence[RecordedExchange], said: str = "") -> None:
+        """Stores the exchanges if there are any. Raises UsageError (`secret_in_answer`), and stores nothing, if one of
+        them or the decoded answer `said` holds a secret."""
+        if not heard:
+            return
+        if any(self._mask(text) != text for text in (said, *(text for each in heard for text in spelled(each)))):
+            why = "The model's answer holds a secret, so it is not stored: see the argument `secrets`."
+            raise UsageError(why, code="secret_in_answer")
         self.exchanges.extend(heard)
         write_cassette(self.path, self.exchanges)
 

@@ -9,7 +9,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +19,9 @@ import yaml
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.models.scrub import written_forms
 from demiurge.tools.execution.secret_mask import as_word, is_short
+from demiurge.wire.sse import SseParser
 
-__all__ = ["Mask", "RecordedExchange", "difference", "read_cassette", "write_cassette"]
+__all__ = ["Mask", "RecordedExchange", "difference", "read_cassette", "spelled", "write_cassette"]
 
 FORMAT: Final = 1
 HEAD: Final = """\
@@ -72,6 +73,36 @@ class Mask:
             for form in written_forms(secret):
                 text = as_word(form).sub(MASK, text) if is_short(secret) else text.replace(form, MASK)
         return text
+
+
+def spelled(exchange: RecordedExchange) -> list[str]:
+    """Returns the texts that an answer spells: each text of its JSON, decoded, and joined with the texts at the same
+    place of the other events of the stream. The pieces of one text may also be told apart by numbers beside them, such
+    as `index`: they are joined once with that, and once without."""
+    joined: dict[tuple[Any, ...], list[str]] = {}
+    documents = [event.data for event in SseParser().feed(f"{exchange.answer}\n\n".encode())]
+    for document in (exchange.answer.encode(), *documents):
+        try:
+            event = json.loads(document)
+        except ValueError:
+            continue
+        for path, numbers, text in _texts(event, (), ()):
+            joined.setdefault((path,), []).append(text)
+            joined.setdefault((path, numbers), []).append(text)
+    return ["".join(pieces) for pieces in joined.values()]
+
+
+def _texts(node: Any, path: tuple[str, ...], numbers: tuple[Any, ...]) -> Iterator[tuple[Any, Any, str]]:
+    """Yields `(path, numbers, text)` for each text in a JSON value."""
+    if isinstance(node, str):
+        yield path, numbers, node
+    elif isinstance(node, list):
+        for index, part in enumerate(node):
+            yield from _texts(part, path, (*numbers, index))
+    elif isinstance(node, dict):
+        beside = tuple((name, value) for name, value in node.items() if name.endswith("index"))
+        for name, part in node.items():
+            yield from _texts(part, (*path, name), (*numbers, *beside))
 
 
 def read_cassette(path: Path) -> list[RecordedExchange]:
