@@ -29,6 +29,7 @@ from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
 from demiurge.world.effect_kinds.registry import FAMILIES
+from demiurge.world.manifest import problems
 
 YES = Provider.answer(Provider.text("Yes."))
 NEW = "scene_pacer"
@@ -97,7 +98,10 @@ async def test_the_manifest_offers_the_core_pack_in_every_message(tmp_path: Path
     assert offered(provider.seen[0]) == {*CORE, PROMPT_TOOL, PROPOSE_TOOL, *PACK}
 
 
-async def test_another_value_of_that_setting_is_refused_by_name(tmp_path: Path, provider: Provider) -> None:
+async def test_another_value_of_that_setting_is_refused_by_name(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demiurge.bootstrap.manifest.folder_problems", problems)  # as earlier programs did
     async with opened(tmp_path / "w", provider, manifest=definitions(tmp_path, "on", "core_pack")) as world:
         with pytest.raises(InvalidValue, match="neither named nor offered: 'on'") as refused:
             await world.chat("c").send("Hello")

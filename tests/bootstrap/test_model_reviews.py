@@ -22,6 +22,7 @@ from demiurge.bootstrap.backend.review_views import ToolProposalView
 from demiurge.bootstrap.budget_notices import budgets_near_end
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.values.caller import Caller
+from demiurge.world.manifest import problems
 
 CHIEF = Caller("user:grace", roles=("chief",))
 AGENT = Caller("agent:ada", roles=("agent",))
@@ -267,8 +268,9 @@ async def test_a_request_that_was_never_sent_uses_nothing_of_the_budget(tmp_path
     ids=repr,
 )
 async def test_no_model_is_asked_under_a_budget_that_cannot_be_read(
-    tmp_path: Path, server: Provider, setting: object
+    tmp_path: Path, server: Provider, setting: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("demiurge.bootstrap.manifest.folder_problems", problems)  # as earlier programs did
     model, own = asking(server), definitions(tmp_path, setting, "model_runs")
     given: dict[str, Any] = {"provider": "openai-chat", "model": "m", "base_url": server.url, "manifest": own}
     async with World.open(tmp_path / "w", environment={"HOME": str(tmp_path)}, **given) as world:

@@ -21,6 +21,7 @@ from demiurge.registry.prompt_tool import PromptTool
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
+from demiurge.world.manifest import problems
 
 CLOCK = "core__get_current_time"
 NEW = "scene_pacer"
@@ -142,7 +143,10 @@ async def test_the_manifest_sets_the_form_of_the_catalog(
     assert catalog_of(provider.seen[0]).partition("\n")[0] == header
 
 
-async def test_an_unknown_form_of_the_catalog_is_refused_by_name(tmp_path: Path, provider: Provider) -> None:
+async def test_an_unknown_form_of_the_catalog_is_refused_by_name(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demiurge.bootstrap.manifest.folder_problems", problems)  # as earlier programs did
     async with opened(tmp_path / "w", provider, manifest=definitions(tmp_path, "short")) as world:
         with pytest.raises(InvalidValue, match="index, full and off: 'short'") as refused:
             await world.chat("c").send("Hello")

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from demiurge import faults
 from demiurge.apps.demiurge import CHAT, app
+from demiurge.bootstrap.manifest_settings import folder_problems
 from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue
 from demiurge.stores.protocol import Store
@@ -33,7 +34,7 @@ from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.effect import Adapter
 from demiurge.world.effect_kinds import tables
-from demiurge.world.manifest import BadManifest, Bases, Folder, Manifest, extended, problems, read_folder
+from demiurge.world.manifest import BadManifest, Bases, Folder, Manifest, Problem, extended, problems, read_folder
 from demiurge.world.manifest_log import last_entry
 from demiurge.world.messages import user_blob
 from demiurge.world.reducer import Reducer
@@ -104,11 +105,11 @@ class Definitions(NamedTuple):
         return cls(manifest["definitions"], manifest["root"], manifest.get("extension"))
 
     @classmethod
-    def of_folder(cls, folder: Folder) -> Definitions:
-        """Returns the definitions of a folder, joined with those that it extends. Raises BadManifest with all that is
-        wrong, and where."""
+    def of_folder(cls, folder: Folder, check: Callable[[Folder], Sequence[Problem]] = problems) -> Definitions:
+        """Returns the definitions of a folder, joined with those that it extends. Raises BadManifest with all that
+        `check` finds wrong, and where."""
         whole = extended(folder, BASES)
-        wrong = problems(whole)
+        wrong = check(whole)
         if wrong:
             raise BadManifest(wrong)
         own = cls(folder.contents(), folder.root())
@@ -117,7 +118,7 @@ class Definitions(NamedTuple):
     @classmethod
     def from_node(cls, node: Mapping[str, Any]) -> Definitions:
         """The inverse of `to_node`. An extension is joined with what it extends here: raises BadManifest if it does not
-        fit."""
+        fit. Its settings are not checked: they were accepted before."""
         if "extends" in node["root"]:
             return cls.of_folder(Folder.of(node["definitions"], node["root"]))
         return cls(node["definitions"], node["root"])
@@ -219,7 +220,7 @@ class ProcessConfig:
 
 def read_definitions(folder: str | PathLike[str]) -> Definitions:
     """Returns the definitions in the JSON files of a folder. Raises BadManifest with all that is wrong, and where."""
-    return Definitions.of_folder(read_folder(Path(folder)))
+    return Definitions.of_folder(read_folder(Path(folder)), folder_problems)
 
 
 def stored_definitions(store: Store) -> Definitions | None:

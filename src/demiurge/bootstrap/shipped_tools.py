@@ -16,7 +16,7 @@ from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.ids import READ_RESULT
 
-__all__ = ["SHIPPED_TOOLS", "is_shipped", "not_offered"]
+__all__ = ["CORE_PACK_SETTINGS", "SHIPPED_TOOLS", "is_shipped", "not_offered"]
 
 SHIPPED_TOOLS: Final[tuple[Tool[Any, Any], ...]] = (*CORE_TOOLS, *CATALOG_TOOLS, *PACK_TOOLS)
 
@@ -25,6 +25,8 @@ _CATALOG: Final = frozenset(tool.name for tool in CATALOG_TOOLS)
 _PACK: Final = frozenset(tool.name for tool in PACK_TOOLS)
 _NAMED: Final = "named"
 _OFFERED: Final = "offered"
+CORE_PACK_SETTINGS: Final = (_NAMED, _OFFERED)
+"""The values of the manifest's setting `core_pack`."""
 
 
 def is_shipped(name: str) -> bool:
@@ -38,7 +40,7 @@ def not_offered(core_pack: str | None, *, has_catalog: bool, is_small: bool, has
     `core_pack`: the setting of the world's manifest. `has_catalog`: the message brings the catalog of prompt tools.
     `is_small`: the model is one of a provider whose prompts have no catalog. `has_large_results`: a result may be
     stored in place of its text, or have a file. Raises InvalidValue (`bad_setting`)."""
-    if core_pack not in (None, _NAMED, _OFFERED):
+    if core_pack not in (None, *CORE_PACK_SETTINGS):
         raise InvalidValue(
             f"The manifest's setting `core_pack` is neither {_NAMED} nor {_OFFERED}: {core_pack!r}.",
             code="bad_setting",

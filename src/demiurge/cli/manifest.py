@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from demiurge.bootstrap.manifest import BASES
+from demiurge.bootstrap.manifest_settings import folder_problems
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
 from demiurge.cli.defs import KINDS
@@ -191,7 +192,7 @@ def _tools(policy: Mapping[str, Any] | None) -> str:
 
 def _check_folder(path: Path) -> None:
     folder = extended(read_folder(path), BASES)
-    found = problems(folder)
+    found = folder_problems(folder)
     if found:
         shown = {"ok": False, "problems": [problem._asdict() for problem in found]}
         raise OutcomeError(BadManifest.code, str(BadManifest(found)), shown)
