@@ -198,7 +198,7 @@ PIECES = 2 * LONGEST // 100
 class Loud:
     """A model that says more than a socket holds, without a pause."""
 
-    def __init__(self) -> None:
+    def __init__(self, *_given: object) -> None:
         self.pieces = [f"{number:>100}" for number in range(PIECES)]
 
     async def generate(self, request: GenerateRequest, *, on_event: Any = None) -> Completion:

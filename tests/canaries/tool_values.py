@@ -222,14 +222,16 @@ class Spans:
 
 @dataclass(frozen=True)
 class Scene:
-    """One way for a call to end: its code (None is success), what the handler does, what else is so. `told`: what
-    the handler means to be public, whatever the redaction. `reports`: it says itself that it failed."""
+    """One way for a call to end: its code (None is success), what the handler does, what else is so. `told`: what the
+    handler means to be public, whatever the redaction. `model_only`: what the model's text alone has. `reports`: it
+    says itself that it failed."""
 
     code: str | None
     act: Callable[[ToolContext], Any] = succeeds
     args: Any = field(default_factory=lambda: dict(ARGS))
     policy: ToolPolicy = ALLOW
     told: frozenset[str] = frozenset()
+    model_only: frozenset[str] = frozenset()
     ctx: ToolContext | None = None
     approval: str | None = None
     blobs: Blobs | None = None
@@ -264,7 +266,11 @@ SCENES: tuple[Scene, ...] = (
     Scene("validation", args=arguments_json(query=[canary("arg.query")])),
     Scene("validation", args=arguments_json(table={canary("arg.key"): [canary("arg.value")]})),
     Scene("validation", args=arguments_json(tags=[canary("arg.tag")] * 2)),
-    Scene("validation", args=arguments_json(**{canary("arg.unknown"): canary("arg.unknown")})),
+    Scene(
+        "validation",
+        args=arguments_json(**{canary("arg.unknown"): canary("arg.value")}),
+        model_only=frozenset({"arg.unknown"}),
+    ),
     Scene("validation", handler_that_raises(lambda: ToolValidationError(canary("told"))), told=frozenset({"told"})),
     Scene("deadline_exceeded", ctx=context_past_deadline()),
     Scene("deadline_exceeded", handler_that_raises(lambda: DeadlineExceededError(canary("error")))),
@@ -402,7 +408,7 @@ async def run_journey(
     private = logged_text(caplog) + "".join(capfd.readouterr())
     assert not places_shown_in(private), "nothing of a call is logged or printed, not even what is public"
     if scene.code is not None and result is not None and not scene.reports:
-        assert places_shown_in(result.content) == scene.told
+        assert places_shown_in(result.content) == scene.told | scene.model_only
     surfaces = {surface: [words] for surface, words in observed.surfaces(result).items()}
     return Traces(PLANTED, {**surfaces, "logs and terminal": [private]}, public)
 

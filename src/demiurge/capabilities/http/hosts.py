@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from demiurge.capabilities.http.addresses import refused
 from demiurge.capabilities.http.urls import parse_url
 from demiurge.errors import InvalidValue
+from demiurge.values.article import with_article
 
 __all__ = ["checked_hosts", "origin_of"]
 
@@ -58,7 +59,7 @@ def _not_public(host: str) -> str | None:
         found = refused(host, ())
     except ValueError:  # a name: its addresses are checked at each request
         return None
-    return f"a {found} address" if found is not None else None
+    return with_article(f"{found} address") if found is not None else None
 
 
 def _bad(message: str) -> InvalidValue:
