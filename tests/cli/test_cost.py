@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_answer_limits import answer
 
@@ -31,18 +33,31 @@ def test_costs_are_summed_exactly_by_chat_day_and_model(demiurge: Run, provider:
     assert [each["day"] for each in document["by_day"]] == [document["until"]]
     assert document["total"]["prompt_tokens"] == 30
     text = demiurge("cost", "--chat", "b").out
-    assert "(UTC): $0.0000123 for 1 answers." in text
+    assert "(UTC): $0.0000123 for 1 answer." in text
     assert "openai-chat/m" in text
 
 
 def test_an_unknown_cost_is_said_and_is_never_zero(demiurge: Run, provider: Any) -> None:
     say(demiurge, provider, "free")
     assert demiurge("--json", "cost").document["total"]["cost_usd"] is None
-    assert ": unknown for 1 answers." in demiurge("cost").out
+    text = demiurge("cost").out
+    assert "(UTC): the cost of 1 answer is not known." in text
+    assert (
+        "openai-chat/m: the provider reports no cost, and no list price is known for this model at its address." in text
+    )
+    assert text.count("not known") == 1
     say(demiurge, provider, "paid", cost=0.5)
     done = demiurge("cost")
     assert ": at least $0.5 for 2 answers." in done.out
-    assert "The cost of 1 of them is not known." in done.out
+    assert "The cost of 1 of them is not known. openai-chat/m: the provider reports no cost" in done.out
+
+
+def test_without_the_package_of_prices_the_reason_is_that_it_is_missing(
+    demiurge: Run, provider: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(demiurge, provider, "free")
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    assert "no list price is known without the extra `prices`: pip install" in demiurge("cost").out
 
 
 def test_a_world_without_answers_costs_nothing(demiurge: Run) -> None:

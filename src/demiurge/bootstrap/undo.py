@@ -75,7 +75,7 @@ class UndoneTurn:
             if places
         ]
         if not said:
-            said = ["The last turn changed no file of a workspace that is left to put back."]
+            said = ["The last turn changed no file in a workspace."]
         if self.others:
             calls = ", ".join(
                 f"{tool}{f' ({count} calls)' if count > 1 else ''}" for tool, count in self.others.items()

@@ -175,6 +175,7 @@ def command(
 
         talk = Talk(world, portal, options, terms, person, chat_id, yes)
         with suppress(KeyboardInterrupt):
+            talk.recall()
             talk.take_up()
             narrowed.tell(talk.conversation)
             talk.run()

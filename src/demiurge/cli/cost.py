@@ -15,6 +15,7 @@ from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
+from demiurge.models.prices import has_list_prices
 
 __all__ = ["COST_TABLES", "command", "cost_lines"]
 
@@ -68,16 +69,21 @@ def command(chat_id: str | None, days: int, by: str | None, as_csv: bool) -> Non
     if as_csv:
         output.write(output.plain(_csv(document, by or "day")).replace("\n", "\r\n"), end="")
         return
-    output.result(document, *cost_lines(document, by))
+    output.result(document, *cost_lines(document, by, chat_id))
 
 
-def cost_lines(document: Mapping[str, Any], by: str | None = None) -> list[str]:
+def cost_lines(document: Mapping[str, Any], by: str | None = None, chat_id: str | None = None) -> list[str]:
     """Returns the cost as lines: the sum, the budgets that near their end, and the tables; only the table `by` if it is
-    named."""
+    named. `chat_id`: the chat that the document is about, None for the world."""
     total, tools = document["total"], document["tools"]
-    lines = [f"{document['since']} to {document['until']} (UTC): {_cost(total)} for {total['answers']} answers."]
+    days = f"{document['since']} to {document['until']} (UTC)"
+    count = f"{total['answers']} answer{'s' * (total['answers'] != 1)}"
+    is_unknown = total["answers"] and total["unpriced"] == total["answers"]
+    cost = f"the cost of {count} is not known" if is_unknown else f"{_cost(total)} for {count}"
+    lines = [f"{'' if chat_id is None else f'Chat {chat_id}, '}{days}: {cost}."]
     if total["unpriced"]:
-        lines.append(f"The cost of {total['unpriced']} of them is not known.")
+        some = "" if is_unknown else f"The cost of {total['unpriced']} of them is not known. "
+        lines.append(some + _why_unknown(document["by_model"]))
     if tools["reported_tokens"] or tools["reported_usd"] != "0":
         lines.append(f"Tools reported {_reported(tools)} of their own, which is in no sum here.")
     lines += [
@@ -90,6 +96,15 @@ def cost_lines(document: Mapping[str, Any], by: str | None = None) -> list[str]:
             lines += ["", *output.table(rows, (key.upper(), *calls, "ANSWERS", "TOKENS", "COST"))]
             lines += _notes(document["by_tool"]) if key == "tool" else ()
     return lines
+
+
+def _why_unknown(by_model: Sequence[Mapping[str, Any]]) -> str:
+    """Returns why no cost was recorded for some answers, with their models."""
+    models = ", ".join(part["model"] for part in by_model if part["unpriced"])
+    listed = "no list price is known for this model at its address"
+    if settings().url() is None and not has_list_prices():
+        listed = "no list price is known without the extra `prices`: pip install 'demiurge-runtime[prices]'"
+    return f"{models}: the provider reports no cost, and {listed}."
 
 
 def _row(key: str, part: Mapping[str, Any]) -> tuple[str, ...]:

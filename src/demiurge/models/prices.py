@@ -13,13 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from importlib.util import find_spec
 from typing import Literal, TypeAlias
 
 from demiurge.models.providers import Provider
 from demiurge.values.money import micros_of
 from demiurge.wire.items import Completion, Usage
 
-__all__ = ["Cost", "CostSource", "cost_of", "list_price"]
+__all__ = ["Cost", "CostSource", "cost_of", "has_list_prices", "list_price"]
 
 CostSource: TypeAlias = Literal["provider", "prices"]
 
@@ -53,6 +54,14 @@ def cost_of(completion: Completion, row: Provider, *, model: str, base_url: str 
         if micros is not None:
             return Cost(micros, "prices")
     return Cost()
+
+
+def has_list_prices() -> bool:
+    """Returns whether the package with the list prices is installed."""
+    try:
+        return find_spec("genai_prices") is not None
+    except ValueError:
+        return False
 
 
 def list_price(usage: Usage, model: str, *, base_url: str, at_ns: int) -> Decimal | None:

@@ -83,7 +83,9 @@ def test_commands_are_told_from_messages(text: str, command: tuple[str, str] | N
 
 def test_an_unknown_command_gets_a_suggestion() -> None:
     assert "Did you mean /tools?" in unknown_command("tool")
-    assert "Did you mean" not in unknown_command("zzzz")
+    assert "Did you mean /help?" in unknown_command("hlep")
+    for name in ("zzzz", "foo", "exit", "a"):
+        assert "Did you mean" not in unknown_command(name)
 
 
 def test_the_commands_are_those_of_the_documentation() -> None:
@@ -231,3 +233,51 @@ def test_chats_are_begun_and_gone_back_to(talk: Callable[..., Done], provider: P
     assert "* main" in done.out
     counts = {row["chat_id"]: row["messages"] for row in demiurge("chat", "ls", "--json").document["chats"]}
     assert counts == {"main": 4, "chat-1": 2}
+
+
+def test_a_chat_that_is_opened_again_shows_its_last_turn(talk: Callable[..., Done], provider: Provider) -> None:
+    provider.say(*(Provider.answer(Provider.text(f"Answer {n}.")) for n in (1, 2)))
+    first = talk("Question 1?", "Question 2?")
+    assert "earlier message" not in first.out
+    again = talk("/new", "/chats main").out
+    assert again.index("2 earlier messages") < again.index("> Question 2?") < again.index("Answer 2.")
+    assert "`demiurge chat show main` prints them" in again.replace("python -m demiurge.cli", "demiurge")
+    assert again.count("> Question 2?") == 2  # at the start, and when the person comes back
+    assert "Question 1?" not in again
+
+
+def test_long_messages_of_the_last_turn_are_clipped(talk: Callable[..., Done], provider: Provider) -> None:
+    answer = "\n".join(f"row {n} of the answer" for n in range(40))
+    provider.say(Provider.answer(Provider.text(answer)))
+    question = " ".join(f"word{n}" for n in range(200))
+    talk(question)
+    again = talk().out
+    assert "> word0" in again
+    assert "word199" not in again
+    assert "row 39 of the answer" in again
+    assert "row 0 of the answer" not in again
+    assert again.count("…") == 2
+    assert len(again.splitlines()) < 30
+
+
+def test_a_failed_turn_and_a_new_chat_when_opened_again(talk: Callable[..., Done], provider: Provider) -> None:
+    assert talk().out.strip() == ""
+    provider.say(Provider.raw(b"{}", 400, "application/json"))
+    talk("Question?")
+    again = talk().out
+    assert "> Question?" in again
+    assert "(failed: " in again
+
+
+def test_calls_that_wait_elsewhere_are_counted_in_good_english(talk: Callable[..., Done], provider: Provider) -> None:
+    provider.say(Provider.answer(WRITE), Provider.answer(WRITE))
+    done = talk("Write it.", "/new", "/approve", answers=())
+    assert "1 call waits elsewhere: `" in done.err
+    assert "2 calls wait elsewhere: `" in talk("Write it.", "/new", "/approve", options=("other",)).err
+
+
+def test_an_undo_of_nothing_says_so(talk: Callable[..., Done], provider: Provider) -> None:
+    provider.say(Provider.answer(Provider.text("Hello.")))
+    done = talk("Hello.", "/undo", "/cost")
+    assert "The last turn changed no file in a workspace." in done.out
+    assert "Chat main, " in done.out

@@ -43,6 +43,9 @@ __all__ = ["COMMANDS", "SlashCommand", "command_of", "message_of", "unknown_comm
 
 COMMAND: Final = re.compile(r"/([A-Za-z][A-Za-z_-]*)?(?:\s+(.*))?", re.DOTALL)
 SHORTEST_ID: Final = 6
+CLOSE: Final = 0.7
+"""How alike a word and a command are at least, from 0 to 1, if the command is suggested."""
+
 NEW_CHATS: Final = 10_000
 
 
@@ -67,7 +70,7 @@ def message_of(text: str) -> str:
 
 def unknown_command(name: str) -> str:
     """Returns what to say about a command that does not exist, with the nearest one that does."""
-    near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=CLOSE)
     meant = f" Did you mean /{near[0]}?" if near else ""
     return f"There is no command /{output.plain(name)}.{meant} /help lists them; // at the beginning sends a slash."
 
@@ -119,7 +122,8 @@ def _waiting(talk: Talk, text: str) -> list[dict[str, Any]]:
         found = talk.portal.run(talk.world.approvals(talk.conversation.chat.unit))
         if not found:
             others = len(talk.portal.run(talk.world.approvals()))
-            elsewhere = f" {others} wait elsewhere: `demiurge approvals ls`." if others else ""
+            wait = "call waits" if others == 1 else "calls wait"
+            elsewhere = f" {others} {wait} elsewhere: `demiurge approvals ls`." if others else ""
             raise NotFound(f"Nothing waits for a decision in this chat.{elsewhere}", code="nothing_waits")
         return found[:1]
     every = talk.portal.run(talk.world.approvals())
@@ -163,7 +167,7 @@ def _cost(talk: Talk, text: str) -> None:
     today = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC).date()
     chat_id = None if text else talk.chat_id
     document = talk.portal.run(cost_with_budgets(talk.world.backend, today, DAYS, chat_id))
-    talk.show(*cost_lines(document, text or "model"))
+    talk.show(*cost_lines(document, text or "model", chat_id))
 
 
 def _attach(talk: Talk, text: str) -> None:
@@ -202,7 +206,8 @@ def _chats(talk: Talk, text: str) -> None:
         if text not in known:
             raise NotFound(f"There is no chat {text}; /new {text} begins it.", code="chat_unknown")
         talk.switch(text)
-        talk.show(f"Messages go to the chat {text} now; `demiurge chat show {text}` prints what was said.")
+        talk.show(f"Messages go to the chat {text} now.")
+        talk.recall()
         talk.take_up()
         return
     waiting = talk.portal.run(talk.world.backend.read.waiting_units())

@@ -24,6 +24,7 @@ from demiurge.cli.terminal.completion import ChatCompleter
 from demiurge.cli.terminal.decision import PersonAtTerminal
 from demiurge.cli.terminal.history import WorldHistory
 from demiurge.cli.terminal.input_line import InputLine, MessageLine, PlainLine
+from demiurge.cli.terminal.last_turn import clipped, last_turn
 from demiurge.cli.terminal.screen import Screen
 from demiurge.cli.terminal.slash_commands import COMMANDS, command_of, message_of, unknown_command
 from demiurge.cli.world import RunOptions
@@ -73,6 +74,16 @@ class Talk:
         """Prints something below what was said; texts are taken as they are, without markup."""
         for each in what:
             self.screen.print(self.screen.lines(Text(runnable(each)) if isinstance(each, str) else each))
+
+    def recall(self) -> None:
+        """Shows the last turn of the chat again, if it is over, and says how much was said before it."""
+        try:
+            lines = self.portal.run(last_turn(self.conversation.chat))
+        except DemiurgeError as error:
+            output.notice(f"The last turn can't be shown: {error.message}")
+            return
+        for line in lines:
+            self.screen.print(clipped(self.screen, line))
 
     def take_up(self) -> None:
         """Finishes the turn that was left open, if there is one."""
@@ -151,7 +162,7 @@ class Talk:
         if self.tokens:
             at_least = "at least " if self.unpriced and self.cost else ""
             cost = f" ({at_least}${self.cost.normalize():f})" if self.cost else ""
-            parts.append(f"{self.tokens:,} tokens{cost}")
+            parts.append(f"{self.tokens:,} tokens{cost} in this talk")
         if self.attachments:
             parts.append(f"{len(self.attachments)} file{'s' * (len(self.attachments) > 1)} attached")
         text = f" {dot} ".join(parts)
