@@ -180,3 +180,25 @@ def test_a_file_is_no_world(words: tuple[str, ...], demiurge: Any, tmp_path: Pat
     done = demiurge("-w", "notes.txt", *words)
     assert (done.status, done.err) == (1, "error: notes.txt is a file: name the folder of a world with -w.\n")
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "noun", ["approvals", "connections", "defs", "doubts", "issues", "secrets", "tokens", "tools", "webhooks"]
+)
+def test_a_noun_without_a_verb_lists(noun: str, demiurge: Any) -> None:
+    demiurge("init")
+    listed, named = demiurge(noun), demiurge(noun, "ls")
+    assert (listed.status, listed.out) == (0, named.out)
+    assert (
+        demiurge("--json", noun).document
+        == demiurge(noun, "--json").document
+        == demiurge(noun, "ls", "--json").document
+    )
+    assert (demiurge(noun, "lss").status, demiurge(noun, "--nonsense").status) == (2, 2)
+    told = demiurge(noun, "--help")
+    assert (told.status, f"Usage: demiurge {noun} [OPTIONS] [COMMAND] [ARGS]..." in told.out) == (0, True)
+
+
+def test_a_noun_whose_list_needs_an_argument_wants_a_verb(demiurge: Any) -> None:
+    assert demiurge("state").status == 2
+    assert demiurge("event").status == 2

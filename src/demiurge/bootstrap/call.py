@@ -16,9 +16,11 @@ from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.failure import failure
 from demiurge.bootstrap.message_body import MessageBody, load_view
+from demiurge.bootstrap.missing_tool import missing_tool
 from demiurge.errors import Conflict, InvalidValue, NotFound
+from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.ids import checked_id
-from demiurge.values import canonical_json
+from demiurge.values import canonical_json, cbor
 from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.world.unit import Unit
 
@@ -66,8 +68,9 @@ async def call_tool(
 ) -> CallOutcome:
     """Asks for a call, and waits until it has ended or only a person can go on.
 
-    Raises InvalidValue (no tool id, no call id), Conflict (`exists`: another call has this id), NotFound (the world's
-    manifest has no such calls), Unavailable.
+    Raises InvalidValue (no tool id, no call id), Conflict (`exists`: another call has this id), NotFound (`no_tool`:
+    the world has no such tool, and the refused call is recorded; also if the world's manifest has no such calls),
+    Unavailable.
     """
     name = checked_id(tool)
     known_by = call_id if call_id is not None else new_id("call", SystemEntropy())
@@ -80,7 +83,12 @@ async def call_tool(
     failed = await failure(backend, accepted)
     if failed is not None and failed.code == "exists":
         raise Conflict(f"There is another call {known_by}: choose another id.", code="exists")
-    return await call_outcome(backend, known_by)
+    outcome = await call_outcome(backend, known_by)
+    if outcome.error_code == ToolErrorCode.POLICY_DENIED.value:
+        known = {spec["name"] for spec in cbor.decode(backend.read.manifest())["toolset"]}
+        if name not in known:
+            raise missing_tool(name, known)
+    return outcome
 
 
 async def call_outcome(backend: Backend, call_id: str) -> CallOutcome:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.missing_tool import missing_tool
 from demiurge.bootstrap.shipped_tools import is_shipped, not_offered
-from demiurge.errors import InvalidValue, NotFound
+from demiurge.errors import InvalidValue
 from demiurge.models.providers import provider as provider_row
 from demiurge.tools.ids import checked_id
 from demiurge.tools.spec import ToolSpec
@@ -117,9 +118,10 @@ def _stored(backend: Backend, specs: Sequence[ToolSpec], provider: str, tool_cho
 def _offered(backend: Backend, catalog: dict[str, ToolSpec], name: str) -> ToolSpec:
     if name in catalog:
         return catalog[name]
-    if any(spec["name"] == name for spec in cbor.decode(backend.read.manifest())["toolset"]):
+    known = {spec["name"] for spec in cbor.decode(backend.read.manifest())["toolset"]}
+    if name in known:
         raise InvalidValue(
             f"The tool policy does not let a model see {name}; `demiurge policy explain {name}` says why.",
             code="policy_denied",
         )
-    raise NotFound(f"There is no tool {name} here; `demiurge tools ls --all` lists them.", code="no_tool")
+    raise missing_tool(name, known)

@@ -86,9 +86,24 @@ class Command(_WithGlobalOptions):
 
 
 class Group(_WithGlobalOptions, click.Group):
-    """A noun with its verbs."""
+    """A noun with its verbs. Without a verb it runs `ls`, if it has one that needs no argument."""
 
     command_class = Command
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        super().add_command(cmd, name)
+        if self._lists:
+            self.subcommand_metavar = "[COMMAND] [ARGS]..."
+
+    @property
+    def _lists(self) -> bool:
+        verb = self.commands.get("ls")
+        return verb is not None and not any(parameter.required for parameter in verb.params)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self._lists and not self.make_parser(ctx).parse_args(list(args))[1]:
+            args = [*args, "ls"]
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _WithGlobalOptions.format_options(self, ctx, formatter)

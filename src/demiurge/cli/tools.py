@@ -9,6 +9,7 @@ from typing import Any, cast
 import click
 
 from demiurge.bootstrap import World
+from demiurge.bootstrap.missing_tool import missing_tool
 from demiurge.bootstrap.tool_view import prompt_rows, shipped_rows, tool_rows, tool_views
 from demiurge.cli import output
 from demiurge.cli.argument import parse_json, read_text, utf8_text
@@ -112,15 +113,14 @@ def show(tool_id: str, **running: Any) -> None:
     """
     wanted_id = canonical_id(tool_id)
     with opened(RunOptions(**running)) as (world, portal):
-        found = next((tool for tool in tool_views(world.manifest(), world.caller) if tool["id"] == wanted_id), None)
-        if found is not None:
-            output.result({"kind": "callable", **found}, *tool_lines(found))
+        views = {tool["id"]: tool for tool in tool_views(world.manifest(), world.caller)}
+        if wanted_id in views:
+            output.result({"kind": "callable", **views[wanted_id]}, *tool_lines(views[wanted_id]))
             return
         try:
             prompt_tool = portal.run(world.prompt_tools.show(tool_id))
         except NotFound:
-            hint = "`demiurge tools ls --all` lists them."
-            raise NotFound(f"There is no tool {tool_id} here; {hint}", code="no_tool") from None
+            raise missing_tool(tool_id, views) from None
         output.result({"kind": "prompt", **asdict(prompt_tool)}, *_prompt_tool_lines(asdict(prompt_tool)))
 
 

@@ -1,0 +1,18 @@
+"""The error for a tool that a world does not have. It is for a caller that may see the list of tools: a model is
+answered `policy_denied` for a missing tool and for a denied one alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+from demiurge.errors import NotFound
+
+__all__ = ["missing_tool"]
+
+
+def missing_tool(name: str, known: Collection[str]) -> NotFound:
+    """Returns the error (`no_tool`) for the tool `name`, with the most similar name in `known`."""
+    near = get_close_matches(name, sorted(known), 1)
+    guess = f"did you mean {near[0]}? " if near else "name the module that has it with --tools. "
+    return NotFound(f"There is no tool {name} here; {guess}`demiurge tools ls --all` lists them.", code="no_tool")
