@@ -166,3 +166,19 @@ def test_a_result_from_outside_is_not_taken(demiurge: Any) -> None:
     assert refused.status == 1
     assert "reported by the world itself" in refused.err
     assert demiurge("state", "get", CALLS, "--key", "b1").document["outcome"] is None
+
+
+def test_tools_are_listed_and_shown_before_there_is_a_world(demiurge: Any, world: Path) -> None:
+    here = ("--tools", "bell_tools", "--policy", "open.toml")
+    listed = demiurge("tools", "ls", *here)
+    assert listed.status == 0
+    assert "ring_bell" in listed.out
+    assert "A new one with the same options has these tools." in listed.err
+    before = demiurge("--json", "tools", "ls", "--all", *here).document
+    shown = demiurge("--json", "tools", "show", "ring_bell", *here).document
+    missing = demiurge("--json", "tools", "show", "ring_bel", *here)
+    assert (missing.status, missing.document["error"]["code"]) == (1, "no_tool")
+    assert not world.exists()
+    assert demiurge("tools", "call", "ring_bell", '{"times": 1}', *here).status == 0
+    assert demiurge("--json", "tools", "ls", "--all", *here).document == before
+    assert demiurge("--json", "tools", "show", "ring_bell", *here).document == shown

@@ -8,15 +8,14 @@ from typing import Any, Final
 from demiurge.bootstrap.backend.review_views import CatalogTool
 from demiurge.bootstrap.manifest import default_policy
 from demiurge.bootstrap.policy_view import decision_on
-from demiurge.bootstrap.shipped_tools import SHIPPED_TOOLS
 from demiurge.registry.pack.load import core_tools
 from demiurge.tools.policy import ToolPolicy
-from demiurge.tools.source import StaticToolSource
+from demiurge.tools.source import ToolSource
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 
-__all__ = ["prompt_rows", "shipped_rows", "tool_rows", "tool_views"]
+__all__ = ["core_prompt_rows", "new_world_node", "prompt_rows", "tool_rows", "tool_views"]
 
 BYTES_PER_TOKEN: Final = 4
 """A rough mean for English and JSON; every model counts differently."""
@@ -50,13 +49,17 @@ def prompt_rows(catalog: Sequence[CatalogTool]) -> list[dict[str, Any]]:
     ]
 
 
-def shipped_rows(caller: Caller) -> list[dict[str, Any]]:
-    """Returns the tools that a new world has: the shipped callable tools, and the core prompt tools."""
-    source = StaticToolSource(SHIPPED_TOOLS)
-    policy = default_policy(source.specs(), source)
-    node = {"tool_policy": policy.to_json(), "toolset": [spec.to_json() for spec in source.specs()]}
+def new_world_node(source: ToolSource, policy: ToolPolicy | None) -> dict[str, Any]:
+    """Returns the tool policy and the tools of a new world's manifest, for `tool_views` and `tool_rows`. `source`: all
+    its tools; `policy`: None for the default one."""
+    policy = policy or default_policy(source.specs(), source)
+    return {"tool_policy": policy.to_json(), "toolset": [spec.to_json() for spec in source.specs()]}
+
+
+def core_prompt_rows() -> list[dict[str, Any]]:
+    """Returns the prompt tools of a new world: the core ones."""
     shipped = {"layer": "global", "locked": True, "version": None}
-    return tool_rows(node, caller) + [
+    return [
         {"kind": "prompt", "id": tool.id, "name": tool.name, **shipped, "digest": tool.digest, "decision": "allow"}
         for tool in core_tools()
     ]

@@ -16,10 +16,11 @@ from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.authoring.tool import Tool, as_tool
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.errors import PromptValidationError
+from demiurge.tools.source import StaticToolSource
 from demiurge.world.effect import Adapter
 from demiurge.world.reducer import Reducer
 
-__all__ = ["Code", "folders_of", "load_code", "tool_names"]
+__all__ = ["Code", "folders_of", "listed_tools", "load_code", "tool_names"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,15 @@ def _folder_of(top: ModuleType) -> Path | None:
     return next((Path(place).absolute().parent for place in getattr(top, "__path__", ())), None)
 
 
+def listed_tools(modules: Sequence[str]) -> StaticToolSource:
+    """Returns the shipped tools and the modules' tools; lists the modules' sources for that. Raises as `load_code`, and
+    Unavailable."""
+    return asyncio.run(WorldTools(load_code(modules).tools).listed())
+
+
 def tool_names(modules: Sequence[str]) -> frozenset[str]:
-    """Returns the names of the shipped tools and of the modules' tools; lists the modules' sources for that. Raises as
-    `load_code`, and Unavailable."""
-    listed = asyncio.run(WorldTools(load_code(modules).tools).listed())
-    return frozenset(spec.name for spec in listed.specs())
+    """Returns the names of `listed_tools`."""
+    return frozenset(spec.name for spec in listed_tools(modules).specs())
 
 
 def _code_of(name: str, where: str) -> Code:

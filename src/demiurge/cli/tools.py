@@ -10,10 +10,11 @@ import click
 
 from demiurge.bootstrap import World
 from demiurge.bootstrap.missing_tool import missing_tool
-from demiurge.bootstrap.tool_view import prompt_rows, shipped_rows, tool_rows, tool_views
+from demiurge.bootstrap.tool_view import core_prompt_rows, new_world_node, prompt_rows, tool_rows, tool_views
 from demiurge.cli import output
 from demiurge.cli.argument import parse_json, read_text, utf8_text
 from demiurge.cli.call import show_call
+from demiurge.cli.code import listed_tools
 from demiurge.cli.command import Command, Group
 from demiurge.cli.portal import Portal
 from demiurge.cli.proposal_lines import block, one_line
@@ -24,6 +25,7 @@ from demiurge.cli.tool_versions import VERSION_COMMANDS
 from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.ids import canonical_id
+from demiurge.tools.policy import ToolPolicy
 from demiurge.values.caller import USER
 from demiurge.wire.items import NamedTool, ToolChoice
 from demiurge.world.toolset import read_toolset
@@ -55,7 +57,7 @@ def ls(everything: bool, **running: Any) -> None:
     """List the tools of this world: the callable ones with effect, the policy's decision, source, rough token cost and
     spec hash, then the prompt tools. Locked (core) prompt tools can't be changed.
 
-    Where there is no world yet, these are the tools that a new one has.
+    Where there is no world yet, these are the tools that a new one with the same options has.
     """
     options = RunOptions(**running)
     try:
@@ -64,13 +66,22 @@ def ls(everything: bool, **running: Any) -> None:
             prompts, problems = _prompt_rows(world, portal)
             problems += file_problems(world, portal)
     except NotFound as error:
-        if error.code != "no_world" or options != RunOptions():
+        if error.code != "no_world":
             raise
-        found, problems = shipped_rows(USER), [error.message + " A new one has these tools."]
-        found, prompts = [[row for row in found if row["kind"] == kind] for kind in ("callable", "prompt")]
+        found, prompts = tool_rows(_new_world(options), USER, with_denied=everything), core_prompt_rows()
+        problems = [f"{error.message} A new one{_with_options(options)} has these tools."]
     output.result({"tools": [*found, *prompts]}, *_table(found), "", *_prompt_table(prompts))
     for problem in problems:
         output.notice(problem)
+
+
+def _new_world(options: RunOptions) -> dict[str, Any]:
+    policy = ToolPolicy.load(options.policy) if options.policy is not None else None
+    return new_world_node(listed_tools(options.tools), policy)
+
+
+def _with_options(options: RunOptions) -> str:
+    return " with the same options" if options != RunOptions() else ""
 
 
 def _prompt_rows(world: World, portal: Portal) -> tuple[list[dict[str, Any]], list[str]]:
@@ -109,10 +120,23 @@ def _prompt_table(prompts: list[dict[str, Any]]) -> list[str]:
 def show(tool_id: str, **running: Any) -> None:
     """Print one tool: a callable tool with its arguments, or a prompt tool with its text.
 
-    With --json a callable tool has the schema that a model is given.
+    With --json a callable tool has the schema that a model is given. Where there is no world yet, it is a callable tool
+    that a new one with the same options has.
     """
-    wanted_id = canonical_id(tool_id)
-    with opened(RunOptions(**running)) as (world, portal):
+    wanted_id, options = canonical_id(tool_id), RunOptions(**running)
+    try:
+        _show(tool_id, wanted_id, options)
+    except NotFound as error:
+        if error.code != "no_world":
+            raise
+        views = {tool["id"]: tool for tool in tool_views(_new_world(options), USER)}
+        if wanted_id not in views:
+            raise missing_tool(tool_id, views) from error
+        output.result({"kind": "callable", **views[wanted_id]}, *tool_lines(views[wanted_id]))
+
+
+def _show(tool_id: str, wanted_id: str, options: RunOptions) -> None:
+    with opened(options) as (world, portal):
         views = {tool["id"]: tool for tool in tool_views(world.manifest(), world.caller)}
         if wanted_id in views:
             output.result({"kind": "callable", **views[wanted_id]}, *tool_lines(views[wanted_id]))
