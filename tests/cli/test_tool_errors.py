@@ -30,10 +30,18 @@ def count_stock(part: str) -> int:
 @pytest.fixture(autouse=True)
 def stock(tmp_path: Path, environment: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "stock_tools.py").write_text(TOOLS)
-    (tmp_path / "open.toml").write_text('allowed_tools = ["count_stock"]\n')
+    (tmp_path / "open.toml").write_text('allowed_tools = ["count_stock", "stock_count"]\n')
     monkeypatch.setenv("SHOP_TOKEN", SECRET)
 
 
+WRONG = f"""
+from demiurge.tools import ToolEffect, ToolResult, tool
+
+@tool(effect=ToolEffect.READ_ONLY)
+def stock_count(part: str) -> ToolResult[int]:
+    'Count a part.'
+    return ToolResult("Counted.", "{CANARY}")
+"""
 HERE = ("--tools", "stock_tools", "--policy", "open.toml")
 
 
@@ -61,6 +69,36 @@ def test_with_v_the_exception_of_a_tool_is_on_stderr_alone(demiurge: Any, provid
     for command in (("journal", "tail", "--json"), ("trace", "--chat", "main", "--json"), ("chat", "export")):
         shown = demiurge(*command)
         assert CANARY not in shown.out + shown.err
+
+
+@pytest.mark.parametrize("verbose", ["-v", "-vv"])
+def test_the_traceback_begins_with_the_authors_own_code_unless_all_of_it_is_asked_for(
+    demiurge: Any, verbose: str
+) -> None:
+    done = demiurge("tools", "call", "count_stock", '{"part": "bolt"}', verbose, *HERE)
+    report = done.err[done.err.index("handler of count_stock (call") :]
+    shown = report[: report.index("ValueError:", report.index("direct cause"))]
+    assert "stock_tools.py" in shown
+    assert ("demiurge/tools/stages/run.py" in shown) is (verbose == "-vv")
+    assert ("execution/worker.py" in shown) is (verbose == "-vv")
+
+
+def test_a_result_of_a_wrong_type_is_told_by_its_types(demiurge: Any, tmp_path: Path) -> None:
+    (tmp_path / "wrong_tools.py").write_text(WRONG)
+    done = demiurge("tools", "call", "stock_count", '{"part": "bolt"}', "--tools", "wrong_tools", *HERE[2:])
+    assert done.status == 1
+    assert "stock_count declares int and returned str" in done.err
+    assert CANARY not in done.err
+
+
+def test_the_person_who_typed_an_unknown_argument_sees_its_name_and_no_record_has_it(demiurge: Any) -> None:
+    typed = ("tools", "call", "count_stock", '{"part": "bolt", "colour": 1}')
+    assert "unknown field colour; known: part" in demiurge(*typed, *HERE).err
+    told = demiurge("--json", *typed, *HERE).document
+    assert "unknown field colour; known: part" in told["error"]["message"]
+    assert "unknown field; known: part" in told["message"]
+    records = demiurge("--json", "journal", "tail", "-n", "50").document["records"]
+    assert not [one for one in records if one["kind"] == "receipt" and "unknown field colour" in json.dumps(one)]
 
 
 def test_the_exception_of_a_tool_is_one_json_line_of_the_log(demiurge: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -12,6 +13,7 @@ from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
 from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import RunOptions
+from demiurge.tools.errors import ToolErrorCode
 
 __all__ = ["call_document", "show_call"]
 
@@ -32,4 +34,14 @@ def show_call(outcome: CallOutcome, waiting: Sequence[Mapping[str, Any]], runnin
         pending = [entry for entry in waiting if entry["id"] == outcome.approval]
         output.write("\n".join(pending_lines(pending, running)))
     code = outcome.error_code or outcome.status
-    raise OutcomeError(code, outcome.message or f"The call {outcome.call_id} has not ended.", shown)
+    raise OutcomeError(code, _reason(outcome) or f"The call {outcome.call_id} has not ended.", shown)
+
+
+def _reason(outcome: CallOutcome) -> str:
+    """Returns why a call failed. The text for the model also names the unknown arguments, which the person typed."""
+    if outcome.error_code != ToolErrorCode.VALIDATION:
+        return outcome.message
+    try:
+        return str(json.loads(outcome.content)["message"])
+    except (ValueError, LookupError, TypeError):  # the text was erased
+        return outcome.message

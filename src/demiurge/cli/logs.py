@@ -48,10 +48,13 @@ def trace(failure: CommandFailure) -> None:
 
 
 def tool_errors(settings: Settings) -> ToolErrorLog | bool:
-    """Returns the log for errors of tools: with -v, stderr."""
+    """Returns the log for errors of tools: with -v, stderr; with -vv, whole tracebacks."""
     if not settings.verbose:
         return False
-    return ToolErrorLog(_json_line) if settings.log_json else True
+    whole = settings.verbose > 1
+    if settings.log_json:
+        return ToolErrorLog(_json_line, whole=whole)
+    return ToolErrorLog(whole=True) if whole else True
 
 
 def _json_line(text: str) -> None:

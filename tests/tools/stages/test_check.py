@@ -142,9 +142,12 @@ class Pair:
         ("canary", "handler of look returned str where a ToolResult was due"),
         (
             ToolResult("m", Pair(CANARY, {"canary": 1})),
-            "result of look has not its declared form, with a message of ",
+            "result of look has not its declared form: look declares Pair and returned Pair",
         ),
-        (ToolResult(cast("Any", (CANARY,)), Pair(1)), "with a message of type tuple and a Pair (TypeError)"),
+        (ToolResult(cast("Any", (CANARY,)), Pair(1)), "returned Pair, with a message of type tuple"),
+        (ToolResult("m", cast("Any", "canary")), "form: look declares Pair and returned str"),
+        (ToolResult("m", cast("Any", ["canary", 1])), "form: look declares Pair and returned list[int | str]"),
+        (ToolResult("m", cast("Any", {"canary": 1})), "form: look declares Pair and returned dict[..., int]"),
         (ToolResult("m", Pair(1), success=CANARY), "result of look has a flag that is not True or False"),
     ],
 )
@@ -169,5 +172,5 @@ def test_the_log_names_the_fields_that_break_their_type_and_not_the_keys_of_a_ma
 
     result = ToolResult("m", Limited(0, {"canary": 0}))
     assert answer(tool_of(result, Limited, Redaction.drop_all())).error_code == "output_validation"
-    assert "a Limited: count (greater_than), names.* (greater_than)" in caplog.text
+    assert "returned Limited: count (greater_than), names.* (greater_than)" in caplog.text
     assert "canary" not in caplog.text

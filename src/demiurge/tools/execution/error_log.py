@@ -3,15 +3,18 @@
 The text of an exception may quote arguments, results and secrets. So it is written only on request
 (`log_tool_errors=True`, `demiurge -v`), to the stderr of this process, with all known secrets masked. It does not
 pass through `logging`, whose records an application may send elsewhere; no event, record, span or text for the model
-holds any of it.
+holds any of it. A traceback begins with the author's own code, unless all of it is asked for.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from demiurge.tools.connections.credentials import Secret
@@ -26,6 +29,11 @@ MAX_REPORT: Final = 64 * 1024
 _MAX_MASKED: Final = 16 * MAX_REPORT
 """A text longer than this, in characters, loses its middle before it is masked, so that masking stays fast. The
 second cut, to `MAX_REPORT`, then removes the edges of the first, where a secret may have been split."""
+
+_FRAMEWORK: Final = (f"{Path(__file__).parents[2]}{os.sep}", f"{sysconfig.get_path('stdlib')}{os.sep}", "<frozen")
+"""The beginnings of the file names of Demiurge and of Python's own library."""
+
+_INSTALLED: Final = f"{os.sep}site-packages{os.sep}"
 
 _CONTROLS = {
     code: "\N{REPLACEMENT CHARACTER}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
@@ -46,11 +54,13 @@ def _to_stderr(text: str) -> None:
 @dataclass(frozen=True, slots=True)
 class ToolErrorLog:
     """Writes errors of tools with `write`, by default to stderr. `secrets` is called for each error; it returns
-    secrets to mask in addition to those that `environment` holds under names such as `..._KEY` and `..._TOKEN`."""
+    secrets to mask in addition to those that `environment` holds under names such as `..._KEY` and `..._TOKEN`.
+    `whole`: tracebacks show the frames of Demiurge that called the tool, too."""
 
     write: Callable[[str], object] = _to_stderr
     secrets: Callable[[], Iterable[Secret]] = _no_secrets
     environment: Mapping[str, str] = field(default_factory=process_environment, repr=False)
+    whole: bool = False
 
     def note(self, what: str, error: BaseException, lent: Iterable[Secret] = ()) -> None:
         """Writes why `what` failed, with the secrets `lent` masked too. Raises nothing: if the error cannot be
@@ -61,9 +71,27 @@ class ToolErrorLog:
             return
 
     def _report(self, what: str, error: BaseException, lent: Iterable[Secret]) -> str:
-        trace = _shortened("".join(traceback.format_exception(error)).rstrip("\n"), _MAX_MASKED)
+        report = traceback.TracebackException.from_exception(error, compact=True)
+        if not self.whole:
+            _cut_framework(report)
+        trace = _shortened("".join(report.format()).rstrip("\n"), _MAX_MASKED)
         text = masked(trace, self.environment, (*self.secrets(), *lent)).translate(_CONTROLS)
         return f"{what} raised {type(error).__name__}:\n{_shortened(text, MAX_REPORT)}"
+
+
+def _cut_framework(report: traceback.TracebackException) -> None:
+    """Removes the frames before the author's own from a report and from the reports of its causes; a report without a
+    frame of the author stays whole."""
+    causes = [*(report.exceptions or ()), report.__cause__, report.__context__]
+    for cause in filter(None, causes):
+        _cut_framework(cause)
+    own = next((at for at, frame in enumerate(report.stack) if not _is_framework(frame.filename)), 0)
+    report.stack[:own] = []
+
+
+def _is_framework(file: str) -> bool:
+    own, *library = _FRAMEWORK
+    return file.startswith(own) or (file.startswith(tuple(library)) and _INSTALLED not in file)
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -13,7 +13,9 @@ because the stored value still holds what the value's own `render()` hid.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from inspect import formatannotation
+from itertools import islice
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
@@ -27,11 +29,12 @@ from demiurge.tools.execution.portable import portable
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.parts import ResultPart, binary_part, checked_parts
 from demiurge.tools.result import ToolResult, join_text, plain_text, render_value
-from demiurge.values.article import with_article
 
 __all__ = ["check"]
 
 _MAX_FAULTS = 3
+_MAX_ITEMS = 100
+"""The number of items of a list whose types are looked at."""
 
 
 def check(ports: Ports, call: Call) -> None:
@@ -54,7 +57,7 @@ def check(ports: Ports, call: Call) -> None:
                 rendering = render_value(result.value, call.encoded)
         call.parts = _parts(result)
     except (ToolValidationError, InvalidValue, TypeError, ValueError) as error:
-        log_fault(f"result of {call.tool_id}", _fault(result, error))
+        log_fault(f"result of {call.tool_id}", _fault(call, result, error))
         ports.show_error(call, f"result of {call.tool_id}", error)
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
     if call.lease is not None and call.lease.leaks(
@@ -85,16 +88,18 @@ def _texts(call: Call) -> Iterator[str]:
         yield part.data.decode("latin-1")
 
 
-def _fault(result: ToolResult[Any], error: Exception) -> str:
-    """Returns a line for the log that says where the value breaks its type. It names declared fields only: anything
-    else on the path to the fault may be data, and is written as `*`."""
+def _fault(call: Call, result: ToolResult[Any], error: Exception) -> str:
+    """Returns a line for the log that says where the value breaks its type. It names types and declared fields only:
+    anything else on the path to the fault may be data, and is written as `*`."""
     kind, cause = type(result.value), error.__cause__ or error
-    message, value = type(result.message).__name__, with_article(kind.__name__)
-    what = f"has not its declared form, with a message of type {message} and {value}"
+    declared, returned = _declared_words(call.bound.result_type), _type_words(result.value)
+    what = f"has not its declared form: {call.tool_id} declares {declared} and returned {returned}"
+    message = type(result.message).__name__
+    what += f", with a message of type {message}" if message != "str" else ""
     if isinstance(cause, InvalidValue) and cause.path.startswith("parts"):
         return f"has parts that can't be taken: {cause.message}"
     if not isinstance(cause, ValidationError):
-        return f"{what} ({type(cause).__name__})"
+        return what if declared != returned else f"{what} ({type(cause).__name__})"
     names = params_names(kind)
     details = cause.errors()[:_MAX_FAULTS]
     faults = [
@@ -103,3 +108,21 @@ def _fault(result: ToolResult[Any], error: Exception) -> str:
         for entry in details
     ]
     return f"{what}: {', '.join(faults)}"
+
+
+def _declared_words(declared: Any) -> str:
+    """Returns a result type as an annotation is written; None stands for any JSON."""
+    if declared is None:
+        return "JSON"
+    return declared.__name__ if isinstance(declared, type) and not get_args(declared) else formatannotation(declared)
+
+
+def _type_words(value: Any) -> str:
+    """Returns the type of a value, of a list or a mapping with the types of its first items: `list[int | str]`."""
+    name = type(value).__name__
+    items = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list | tuple | set | frozenset):
+        return name
+    kinds = sorted({type(item).__name__ for item in islice(items, _MAX_ITEMS)})
+    key = "..., " if isinstance(value, dict) else ""
+    return f"{name}[{key}{' | '.join(kinds[:_MAX_FAULTS])}]" if kinds else name
