@@ -6,7 +6,7 @@ or that of the base.
 | part | rule |
 |---|---|
 | definitions | a new one is added; a plan, a secret or a toolset replaces the base's of that name; nothing else may |
-| policy | the rules of the extension come before those of the base |
+| policy | the rules of the extension come before those of the base; one that allows names the kind of effect |
 | grants | a grant replaces the base's of that name, or is added |
 | routing, triggers | are added; an equal one is a problem |
 | settings | each replaces the base's |
@@ -112,8 +112,9 @@ def _policy_problems(part: ManifestPart, name: str, in_force: str | None) -> Ite
         yield part.place.wrong("this policy is not in force", "name it in defaults.policy")
     rules = part.content.get("rules")
     for index, rule in enumerate(rules if isinstance(rules, list) else ()):
-        if isinstance(rule, Mapping) and rule.get("decision") == "allow" and not rule.get("when"):
-            what = f"allows everything, so the rules of {name} decide nothing"
+        when = rule.get("when", {}) if isinstance(rule, Mapping) and rule.get("decision") == "allow" else None
+        if isinstance(when, Mapping) and "effect_kind" not in when:
+            what = f"allows effects of every kind, before the rules of {name}"
             yield part.place.at("rules", index).wrong(what, "name an effect_kind in `when`")
 
 
