@@ -17,7 +17,15 @@ from demiurge.values.refs import Ref, parse_ref
 from demiurge.wire.attachments import MAX_PART_BYTES, MEDIA_TYPES, attachment
 from demiurge.wire.items import Audio, Image
 
-__all__ = ["Attachment", "MessageBody", "StoredAttachment", "load_body", "load_view", "store_attachments"]
+__all__ = [
+    "Attachment",
+    "MessageBody",
+    "StoredAttachment",
+    "load_body",
+    "load_view",
+    "read_attachment",
+    "store_attachments",
+]
 
 
 class StoredAttachment(NamedTuple):
@@ -90,7 +98,7 @@ def load_view(backend: Backend, ref: str | None) -> Any:
 def store_attachments(given: Sequence[Attachment], put: Callable[[bytes], Ref]) -> list[StoredAttachment]:
     """Returns attachments with the addresses of their bytes. None is stored before all were read. Raises InvalidValue
     (`bad_attachment`), Unavailable."""
-    parts = [each if isinstance(each, StoredAttachment) else _read(each) for each in given]
+    parts = [each if isinstance(each, StoredAttachment) else read_attachment(each) for each in given]
     for part in parts:
         if part.mime not in MEDIA_TYPES:
             raise InvalidValue(f"A message takes no {part.mime}, only {', '.join(MEDIA_TYPES)}.", code="bad_attachment")
@@ -99,7 +107,7 @@ def store_attachments(given: Sequence[Attachment], put: Callable[[bytes], Ref]) 
     ]
 
 
-def _read(given: str | os.PathLike[str] | bytes) -> Image | Audio:
+def read_attachment(given: str | os.PathLike[str] | bytes) -> Image | Audio:
     """Returns an image or a sound, read from a file if `given` is a path. Raises InvalidValue, Unavailable."""
     if isinstance(given, bytes):
         return attachment(given)

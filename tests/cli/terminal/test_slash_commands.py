@@ -12,7 +12,7 @@ from tests.cli.conftest import Done
 from tests.provider import Provider
 
 from demiurge.cli import chat
-from demiurge.cli.terminal import decision, rule_offer
+from demiurge.cli.terminal import decision, rule_offer, slash_commands
 from demiurge.cli.terminal.decision import PersonAtTerminal
 from demiurge.cli.terminal.slash_commands import COMMANDS, command_of, message_of, unknown_command
 from demiurge.cli.terminal.talk import Talk
@@ -224,6 +224,29 @@ def test_files_go_with_the_next_message_alone(talk: Callable[..., Done], provide
         [part["type"] for part in item["content"]] for item in provider.seen[1]["input"] if item.get("role") == "user"
     ]
     assert kinds == [["input_text", "input_image"], ["input_text"]]
+
+
+def test_a_file_of_another_type_is_not_attached(talk: Callable[..., Done], provider: Provider, tmp_path: Path) -> None:
+    (tmp_path / "notes.pdf").write_bytes(b"%PDF-1.7")
+    provider.say(Provider.answer(Provider.text("Hello.")))
+    done = talk("/attach notes.pdf", "Hi.")
+    assert "notes.pdf: The attachment can't be taken: its bytes are no PNG" in done.err
+    assert "Hello." in done.out
+    [said] = [item for item in provider.seen[0]["input"] if item.get("role") == "user"]
+    assert [part["type"] for part in said["content"]] == ["input_text"]
+
+
+def test_a_refused_message_says_which_files_are_still_attached(
+    talk: Callable[..., Done], provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
+    monkeypatch.setattr(slash_commands, "read_attachment", Path.unlink)  # the file goes away after /attach
+    provider.say(Provider.answer(Provider.text("Hello.")))
+    done = talk("/attach a.png", "What is it?", "/nothing", "/attach clear", "Hi.")
+    assert done.err.count("a.png can't be read") == 1
+    assert done.err.count("Still attached: a.png. /attach clear takes the files back.") == 1
+    assert "Hello." in done.out
+    assert len(provider.seen) == 1
 
 
 def test_chats_are_begun_and_gone_back_to(talk: Callable[..., Done], provider: Provider, demiurge: Any) -> None:

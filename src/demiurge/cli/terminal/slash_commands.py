@@ -18,6 +18,7 @@ from rich.text import Text
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.cost import DAYS, cost_with_budgets
+from demiurge.bootstrap.message_body import read_attachment
 from demiurge.bootstrap.models import Choice
 from demiurge.bootstrap.tool_view import tool_views
 from demiurge.bootstrap.trace_view import records_of_chat, trace_trees
@@ -177,8 +178,9 @@ def _attach(talk: Talk, text: str) -> None:
         path = Path(os.path.expanduser(text.strip("'\"")))
         if not os.path.isfile(path):
             raise NotFound(f"There is no file {path}.", code="no_file")
+        read_attachment(path)  # refused now, before a message is
         talk.attachments.append(path)
-    names = ", ".join(map(str, talk.attachments))
+    names = talk.attached()
     talk.show(f"With the next message: {names}" if names else "No file goes with the next message; /attach FILE.")
 
 

@@ -113,8 +113,8 @@ class Talk:
 
     def _take(self, text: str) -> None:
         """Runs a command or a turn. A failure is shown. Raises EOFError (`/quit`), KeyboardInterrupt."""
+        found = command_of(text)
         try:
-            found = command_of(text)
             if found is None:
                 self._turn(message_of(text))
             elif found[0] in COMMANDS:
@@ -123,7 +123,13 @@ class Talk:
                 self.show(unknown_command(found[0]))
         except DemiurgeError as error:
             output.complain(str(error))
+            if found is None and self.attachments:
+                output.notice(f"Still attached: {self.attached()}. /attach clear takes the files back.")
         output.write("")
+
+    def attached(self) -> str:
+        """Returns the names of the files that go with the next message; empty if there are none."""
+        return ", ".join(map(str, self.attachments))
 
     def _turn(self, text: str) -> None:
         reply = self._counted(self.conversation.turn(text, self.attachments))
