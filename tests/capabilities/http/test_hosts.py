@@ -76,6 +76,12 @@ def test_a_text_is_no_list_of_hosts() -> None:
         checked_hosts("api.example.com")
 
 
+def test_a_number_is_no_list_of_hosts() -> None:
+    with pytest.raises(InvalidValue, match=r"no list: write one such as \['api\.example\.com'\]") as refused:
+        checked_hosts(7)  # type: ignore[arg-type]
+    assert refused.value.code == "bad_host"
+
+
 @pytest.mark.parametrize(
     ("url", "problem"),
     [

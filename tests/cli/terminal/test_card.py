@@ -65,10 +65,31 @@ def test_no_two_texts_look_the_same_by_their_hidden_characters() -> None:
     assert visible_lines("a \n") == ["a⟨U+0020⟩", ""]
 
 
+def test_a_pile_of_combining_marks_cannot_draw_over_other_lines() -> None:
+    accent, below = "\u0301", "\u0323"
+    assert visible("e" + accent * 4 + "x") == "e" + accent * 4 + "x"
+    assert visible("e" + (accent + below) * 150) == "e" + (accent + below) * 2 + "⟨U+0301⟩⟨U+0323⟩" * 148
+    assert visible(accent + "a") == "⟨U+0301⟩a"
+    assert visible_lines(f"a\n{accent}") == ["a", "⟨U+0301⟩"]
+    shown = "".join(
+        row.removeprefix("│   ")
+        for row in card(pending({"path": "e" + accent * 300, "mode": [accent * 30], accent: 1}))
+    )
+    assert accent * 5 not in shown
+    assert shown.count("⟨U+0301⟩") == 296 + 26 + 1
+
+
 def test_a_long_text_is_shown_to_its_last_character() -> None:
     text = "".join(chr(ord("a") + number % 26) for number in range(5000))
     shown = card(pending({"text": text}))
     assert "".join(line.removeprefix("│").strip() for line in shown if line.startswith("│   ")) == text
+
+
+def test_each_row_of_a_text_fits_the_card() -> None:
+    shown = card(pending({"text": "漢" * 80 + "\n\n  x"}), 40)
+    [head] = [at for at, row in enumerate(shown) if row.endswith("85 characters, 3 lines")]
+    rows = [row.removeprefix("│") for row in shown[head + 1 :]]
+    assert rows == ["   " + "漢" * 18] * 4 + ["   " + "漢" * 8, " ", "     x"]
 
 
 def test_arguments_that_are_no_object_are_shown_as_they_are() -> None:

@@ -26,6 +26,8 @@ def checked_hosts(hosts: Iterable[str]) -> tuple[str, ...]:
     only if it is not 443. Raises InvalidValue (`bad_host`) that says which host is wrong and what to write."""
     if isinstance(hosts, str | bytes):
         raise _bad("The hosts are a text: write a list such as ['api.example.com']")
+    if not isinstance(hosts, Iterable):
+        raise _bad(f"The hosts are {hosts!r}, and no list: write one such as ['api.example.com']")
     return tuple(sorted({_checked(host) for host in hosts}))
 
 

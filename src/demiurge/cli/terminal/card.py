@@ -50,7 +50,8 @@ def card_lines(
     head.append(f" {EFFECTS[facts.effect]} ({facts.effect})" if facts.effect in EFFECTS else " has no known effect")
     rows = screen.lines(head)
     for text in _body(pending, facts, changed, width):
-        rows += [f"{bar} {row}" for row in screen.lines(text, width=width)]
+        laid_out = [text] if isinstance(text, str) else screen.lines(text, width=width)
+        rows += [f"{bar} {row}" for row in laid_out]
     return rows
 
 
@@ -65,7 +66,8 @@ def in_order(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[st
     return [*known, *(name for name in arguments if name not in known)]
 
 
-def _body(pending: Mapping[str, Any], facts: CardFacts, changed: Collection[str], width: int) -> Iterator[Text]:
+def _body(pending: Mapping[str, Any], facts: CardFacts, changed: Collection[str], width: int) -> Iterator[Text | str]:
+    """Yields the texts of the card; a `str` is a row of its own that fits the width."""
     if facts.description:
         yield Text(output.plain(facts.description.split("\n")[0]), style="dim")
     yield Text(f"asked because {facts.why} ({facts.policy})", style="dim")
@@ -82,7 +84,9 @@ def _body(pending: Mapping[str, Any], facts: CardFacts, changed: Collection[str]
     yield from _arguments(pending["arguments_json"], facts.schema, changed, width)
 
 
-def _arguments(arguments_json: str, schema: Mapping[str, Any], changed: Collection[str], width: int) -> Iterator[Text]:
+def _arguments(
+    arguments_json: str, schema: Mapping[str, Any], changed: Collection[str], width: int
+) -> Iterator[Text | str]:
     try:
         arguments = canonical_json.parse_object(arguments_json)
     except InvalidValue:
@@ -118,11 +122,11 @@ def _beside(value: Any) -> str | None:
             return None
         return json.dumps(value, ensure_ascii=False)
     shown = output.as_json(value)
-    return shown if len(shown) <= SHORT else None
+    return shown if len(shown) <= SHORT and visible(shown) == shown else None
 
 
-def _block(text: str, width: int) -> Iterator[Text]:
+def _block(text: str, width: int) -> Iterator[str]:
     """Yields a text with its line ends, two columns in. A line that is too long goes on in the next row."""
     for line in visible_lines(text):
         for row in chop_cells(line, width - 2) or [""]:
-            yield Text(f"  {row}", no_wrap=True)
+            yield f"  {row}".rstrip(" ")

@@ -10,12 +10,24 @@ from demiurge.cli import output
 __all__ = ["visible", "visible_lines"]
 
 OPEN: Final = "\N{MATHEMATICAL LEFT ANGLE BRACKET}"
+MARKS: Final = ("Mn", "Me")
 CLOSE: Final = "\N{MATHEMATICAL RIGHT ANGLE BRACKET}"
 
 
+MOST_MARKS: Final = 4
+"""The most combining marks on one character. More of them would draw over the lines above and below."""
+
+
 def visible(text: str) -> str:
-    """Returns `text` with hidden characters, line ends too, as their numbers. No two texts look the same by them."""
-    return "".join(map(_shown, text))
+    """Returns `text` with hidden characters, line ends too, as their numbers, and so each combining mark without a
+    character to stand on, or with MOST_MARKS before it. No two texts look the same by them."""
+    if text.isascii() and text.isprintable():
+        return text
+    shown, marks = [], MOST_MARKS
+    for character in text:
+        marks = marks + 1 if unicodedata.category(character) in MARKS else 0
+        shown.append(_number(character) if marks > MOST_MARKS else _shown(character))
+    return "".join(shown)
 
 
 def visible_lines(text: str) -> list[str]:
