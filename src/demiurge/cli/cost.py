@@ -100,11 +100,12 @@ def cost_lines(document: Mapping[str, Any], by: str | None = None, chat_id: str 
 
 def _why_unknown(by_model: Sequence[Mapping[str, Any]]) -> str:
     """Returns why no cost was recorded for some answers, with their models."""
-    models = ", ".join(part["model"] for part in by_model if part["unpriced"])
-    listed = "no list price is known for this model at its address"
+    models = [part["model"] for part in by_model if part["unpriced"]]
+    which = "this model at its address" if len(models) == 1 else "these models at their addresses"
+    listed = f"no list price is known for {which}"
     if settings().url() is None and not has_list_prices():
         listed = "no list price is known without the extra `prices`: pip install 'demiurge-runtime[prices]'"
-    return f"{models}: the provider reports no cost, and {listed}."
+    return f"{', '.join(models)}: the provider reports no cost, and {listed}."
 
 
 def _row(key: str, part: Mapping[str, Any]) -> tuple[str, ...]:
