@@ -175,7 +175,7 @@ def test_a_standing_rule_is_made_listed_explained_and_ended(demiurge: Any, world
     [listed] = demiurge("--json", "approvals", "rules").document["rules"]
     assert (listed["id"], listed["left"], listed["pattern_json"]) == (rule, 1, '{"times":{"any":true}}')
     explained = demiurge("policy", "explain", "ring_bell", *tools)
-    assert f"The standing rule {rule[:12]} by user allows 1 more calls" in explained.out
+    assert f"The standing rule {rule[:12]} by user allows 1 more call of" in explained.out
     assert rule[:12] in demiurge("approvals", "rules").out
     assert demiurge("approvals", "forget", rule[:12]).status == 0
     assert "No standing rule holds." in demiurge("approvals", "rules").out

@@ -18,7 +18,7 @@ from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.chat_fields import require_fields
 from demiurge.bootstrap.chat_state import ChatCell, ChatSettings, ChatStanding, Failed
-from demiurge.bootstrap.edited_calls import with_edits
+from demiurge.bootstrap.decided_calls import with_decisions
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.message_body import Attachment, MessageBody, load_body, load_view, store_attachments
 from demiurge.bootstrap.models import Choice
@@ -387,8 +387,8 @@ class Chat:
         at_ms}`.
 
         A call that a person changed has the arguments that were used as `arguments_json`, what the model proposed as
-        `proposed_json`, and `changed_by`. A caller who does not see records gets no `arguments_json` of a call (None),
-        and the `type` alone of an attachment."""
+        `proposed_json`, and `changed_by`; one that a standing rule allowed has `rule` and `rule_by`. A caller who does
+        not see records gets no `arguments_json` of a call (None), and the `type` alone of an attachment."""
         messages = await messages_from(self._cell, since)
         if messages is None:
             raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code="chat_unknown")
@@ -407,7 +407,7 @@ class Chat:
                 if found := getattr(body, name):
                     entry[name] = found
             shown.append(entry)
-        return await with_edits(self.backend, self.id, shown)
+        return await with_decisions(self.backend, self.id, shown)
 
     async def claims(self, request_id: int | None = None, role: str = "") -> list[ReplyClaims]:
         """Returns the claims of the model's answers, checked against what the recorded calls of this chat gave; of the

@@ -27,7 +27,8 @@ class ToolCallView:
     `replayed`: the ledger answered with what an equal call did.
 
     If a person approved the call with other arguments, `arguments_json` are those that were used, `changed_by` is the
-    person, and `proposed_json` is what the model proposed; else both are None."""
+    person, and `proposed_json` is what the model proposed; else both are None. If a standing rule allowed it, `rule` is
+    the rule's id and `rule_by` the person who made the rule."""
 
     id: str
     name: str
@@ -39,12 +40,16 @@ class ToolCallView:
     replayed: bool = False
     proposed_json: str | None = None
     changed_by: str | None = None
+    rule: str | None = None
+    rule_by: str | None = None
 
     def _view(self) -> View:
         problem = f"{self.error_code}: {self.message}" if self.ok is False else ""
         facts: list[tuple[str, Cell]] = [("call", self.id), ("arguments", self.arguments_json), ("state", self._state)]
         if self.changed_by is not None:
             facts += [("changed by", self.changed_by), ("proposed arguments", self.proposed_json)]
+        if self.rule is not None:
+            facts.append(("allowed by", f"the standing rule {self.rule} of {self.rule_by}"))
         return View(self.name, problem, facts, [json_code(self.result)] if self.result is not None else [])
 
     @property

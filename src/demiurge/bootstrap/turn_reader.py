@@ -12,7 +12,7 @@ from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 from demiurge.bootstrap.chat_state import ChatCell, ChatMessage, ToolAnswer, TurnState
-from demiurge.bootstrap.edited_calls import EditedCall, EditedCalls
+from demiurge.bootstrap.decided_calls import DecidedCall, DecidedCalls
 from demiurge.bootstrap.message_body import MessageBody, load_body, load_view
 from demiurge.bootstrap.reply import ToolCallView
 
@@ -21,11 +21,11 @@ __all__ = ["TurnCall", "TurnReader"]
 
 class TurnCall(NamedTuple):
     """A call as the model proposed it, `{id, name, arguments_json}`, its outcome, None while it has none, and what a
-    person changed, None if nobody did."""
+    person changed or a standing rule allowed, None if neither did."""
 
     call: Mapping[str, Any]
     outcome: ToolAnswer | None
-    edit: EditedCall | None = None
+    decided: DecidedCall | None = None
 
 
 class TurnReader:
@@ -51,13 +51,15 @@ class TurnReader:
         self.answer = MessageBody()
         self._settled = 0
         """How many of the calls have their answers among the messages that were read."""
-        self._edits = EditedCalls(self.cell.backend, self.cell.chat_id, request_id) if request_id is not None else None
-        self._unplaced: list[EditedCall] = []
-        """Edits of calls that were not read yet."""
+        self._decided: DecidedCalls | None = None
+        if request_id is not None:
+            self._decided = DecidedCalls(self.cell.backend, self.cell.chat_id, request_id)
+        self._unplaced: list[DecidedCall] = []
+        """Decisions about calls that were not read yet."""
 
     async def read(self) -> list[int]:
         """Reads what is new. Returns the places in `calls` of the calls that are new, or that have a new outcome or
-        edit."""
+        decision."""
         if self._next is None:
             self._next = await self.cell.place(self._wanted)
         new = await self.cell.new_messages(self._next) if self._next is not None else None
@@ -73,15 +75,14 @@ class TurnReader:
             self._next += len(found)
         self.turn = new.turn if new.turn is not None and new.turn.request_id == wanted else None
         self.max_tokens = new.max_tokens
-        return sorted({*self._take(found), *self._take_open(), *await self._take_edits()})
+        return sorted({*self._take(found), *self._take_open(), *await self._take_decided()})
 
     def view(self, place: int) -> ToolCallView:
         """Returns the call at this place of `calls` as it is shown."""
-        call, outcome, edit = self.calls[place]
+        call, outcome, decided = self.calls[place]
         view = ToolCallView(call["id"], call["name"], call["arguments_json"], ok=None)
-        if edit is not None:
-            proposed = view.arguments_json
-            view = replace(view, arguments_json=edit.arguments_json, proposed_json=proposed, changed_by=edit.by)
+        if decided is not None:
+            view = replace(view, **decided.fields)
         if outcome is None:
             return view
         return replace(
@@ -122,16 +123,16 @@ class TurnReader:
             if place is not None and self._answer(place, outcome)
         ]
 
-    async def _take_edits(self) -> list[int]:
-        """Takes the new edits. Returns the places in `calls` of the edited calls."""
+    async def _take_decided(self) -> list[int]:
+        """Takes what was newly decided. Returns the places in `calls` of the calls that it is about."""
         places: list[int] = []
-        if self._edits is not None and self.calls:
-            self._unplaced += await self._edits.read()
-        for edit in [*self._unplaced]:
-            same = (at for at, (call, _, known) in enumerate(self.calls) if known is None and call == edit.call)
+        if self._decided is not None and self.calls:
+            self._unplaced += await self._decided.read()
+        for one in [*self._unplaced]:
+            same = (at for at, (call, _, known) in enumerate(self.calls) if known is None and call == one.call)
             for place in islice(same, 1):
-                self.calls[place] = self.calls[place]._replace(edit=edit)
-                self._unplaced.remove(edit)
+                self.calls[place] = self.calls[place]._replace(decided=one)
+                self._unplaced.remove(one)
                 places.append(place)
         return places
 

@@ -15,6 +15,7 @@ from demiurge.bootstrap import Chat, Reply
 from demiurge.bootstrap.standing_rules import StandingRules
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT, Decision
+from demiurge.cli.doubt_notice import doubts_about
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.frame_lines import FrameLines
 from demiurge.cli.portal import Portal
@@ -135,6 +136,8 @@ class Conversation:
             output.notice(CUT[reply.finish_reason].format(reply.max_tokens))
         for use in reply.budgets:
             output.notice(use.says)
+        for sentence in self._portal.run(doubts_about(self.chat, reply)):
+            output.notice(sentence)
         if reply.status == "awaiting_approval" and not settings().json:
             self._tell_what_waits(self._waiting())
         return reply

@@ -171,16 +171,16 @@ def _effect_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"Where it is allowed the tool policy decides on the tool; {how}"
 
 
-def tool_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the sentences of `explain_tool` with the standing rules of the tool."""
+def tool_lines(document: Mapping[str, Any], actor: str = "") -> Iterator[str]:
+    """Yields the sentences of `explain_tool`, after the standing rules of the tool. `actor` reads them."""
     tool, approvers = document["tool"], document["approvers"]
     note = "" if document["known"] else ", and there is no such tool here"
+    if document["decision"] == "require_approval":
+        yield from (runnable(rule_sentence(rule, actor)) for rule in document["standing_rules"])
     yield f"{tool} ({document['effect']}): {document['decision']}; {document['why']}{note}."
     yield from (f"Also: {why_line(line)}." for line in document["rules"][1:])
     if approvers:
         yield f"Somebody with the role {' and '.join(' or '.join(roles) for roles in approvers)} decides on it."
-    if document["decision"] == "require_approval":
-        yield from map(rule_sentence, document["standing_rules"])
 
 
 @command.command(name="backtest", cls=Command)

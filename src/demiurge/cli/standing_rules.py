@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from demiurge.apps.demiurge import CHAT
+from demiurge.cli import output
+from demiurge.cli.terminal.visible_text import visible
 from demiurge.errors import UsageError
 from demiurge.values import canonical_json
 from demiurge.world.authority.standing_rule import exactly
+from demiurge.world.unit import Unit
 
-__all__ = ["COLUMNS", "pattern_of", "rule_row", "rule_sentence"]
+__all__ = ["COLUMNS", "form_words", "pattern_of", "rule_row", "rule_sentence"]
 
 COLUMNS = ("ID", "UNIT", "TOOL", "ARGUMENTS", "LEFT", "UNTIL", "BY")
 
@@ -41,7 +45,23 @@ def rule_row(rule: Mapping[str, Any]) -> tuple[str, ...]:
     return rule["id"][:12], rule["unit"], rule["tool"], pattern, str(rule["left"]), until, rule["by"]
 
 
-def rule_sentence(rule: Mapping[str, Any]) -> str:
-    """Returns a rule as a sentence of `demiurge policy explain`."""
-    short, unit, _, pattern, left, until, by = rule_row(rule)
-    return f"The standing rule {short} by {by} allows {left} more calls with {pattern} in {unit} until {until}."
+def rule_sentence(rule: Mapping[str, Any], actor: str = "") -> str:
+    """Returns a rule as a sentence: what it allows, where, until when, and how to end it. `actor` reads it."""
+    short, unit, tool, _, left, until, by = rule_row(rule)
+    whose = f"Your standing rule {short}" if by == actor else f"The standing rule {short} by {by}"
+    where = Unit.parse(unit)
+    place = f"the chat {where.key}" if where.module == CHAT else unit
+    calls = f"{left} more call{'s' * (rule['left'] != 1)} of {tool} in {place} until {until}"
+    forms = canonical_json.parse_object(rule["pattern_json"]) if rule["pattern_json"] is not None else None
+    words = (
+        [f"{name}: {form_words(form)}" for name, form in sorted(forms.items())] if forms is not None else ["withheld"]
+    )
+    given = f", with {'; '.join(words)}" if words else ""
+    return f"{whose} allows {calls}{given}. `demiurge approvals forget {short}` ends it."
+
+
+def form_words(form: Mapping[str, Any]) -> str:
+    """Returns in words which values of an argument a rule allows."""
+    if "equals" in form:
+        return f"exactly {output.as_json(form['equals'])}"
+    return "anything" if "any" in form else f"any text like {visible(form['like'])}"

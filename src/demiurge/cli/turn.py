@@ -17,6 +17,7 @@ from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.cli import output
+from demiurge.cli.approval import SHORT
 from demiurge.cli.call_arguments import arguments, change_text, clipped, result_text
 from demiurge.cli.hints import runnable
 from demiurge.cli.turn_display import CALL, CHANGE, FAILURE, RESULT, Mark, PlainDisplay, TurnDisplay
@@ -169,6 +170,11 @@ class TurnView:
             self._changed.add(index)
             who = "you" if call.changed_by == self._chat.backend.caller.actor else call.changed_by
             self._line(CHANGE, clipped(change_text(who, call.proposed_json or "")))
+        if call.rule is not None:
+            whose = "your rule" if call.rule_by == self._chat.backend.caller.actor else f"the rule of {call.rule_by}"
+            self._display.note(
+                f"allowed by {whose} of this chat; `demiurge approvals forget {call.rule[:SHORT]}` ends it"
+            )
         self._above = index
 
     def _say_where_to_look(self, call: ToolCallView) -> None:

@@ -39,6 +39,9 @@ class TurnDisplay(Protocol):
     def line(self, mark: Mark, text: str) -> None:
         """Shows a call, a result or a failure."""
 
+    def note(self, text: str) -> None:
+        """Shows a dim line about the call above."""
+
     def part(self, part: Mapping[str, Any], load: Callable[[], bytes]) -> None:
         """Shows an image, a sound or a file of a result, `{kind, mime, bytes_ref, size, name}`; `load` returns its
         bytes."""
@@ -83,6 +86,11 @@ class PlainDisplay:
         stream = self._activity()
         output.write(f"{output.paint(mark.shown(), stream, fg=mark.colour)} {output.plain(text)}", stream=stream)
         self._gap_due = True
+
+    def note(self, text: str) -> None:
+        if not self._quiet:
+            stream = self._activity()
+            output.write("  " + output.paint(output.plain(runnable(text)), stream, dim=True), stream=stream)
 
     def part(self, part: Mapping[str, Any], load: Callable[[], bytes]) -> None:
         """Names the part, its size, and how to get it."""

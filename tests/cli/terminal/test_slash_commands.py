@@ -158,22 +158,62 @@ def test_a_standing_rule_is_shown_before_it_is_made(
 ) -> None:
     other = Provider.call("workspace__write", {"path": "notes/b.txt", "text": "ho"}, "call_2")
     provider.say(Provider.answer(WRITE), Provider.answer(other), Provider.answer(Provider.text("Both are written.")))
-    done = talk("Write both.", answers=("a", "path=notes/*", "text=* count=3 hours=1", "yes"))
+    done = talk(
+        "Write both.", answers=("a", "path=notes/*", "text=* copies=3", "so be it", "text=* count=3 hours=1", "y")
+    )
     assert "Both are written." in done.out
     shown = done.out[: done.out.index("Both are written.")]
     assert shown.index("any text like notes/*") < shown.index("3 calls in all")
+    assert shown.count("The call has no argument 'copies'. Nothing of this line was changed.") == 1
+    assert shown.count("has no =") == 1
+    assert "    path: any text like notes/*\n    text: anything\n" in shown
     assert shown.count("? workspace__write") == 1
     [rule] = demiurge("approvals", "rules", "--json").document["rules"]
     assert (rule["left"], rule["pattern_json"]) == (1, '{"path":{"like":"notes/*"},"text":{"any":true}}')
+    ends = f"`demiurge approvals forget {rule['id'][:12]}` ends it"
+    assert shown.count(f"\n  allowed by your rule of this chat; {ends}\n") == 1
+    assert shown.index("notes/b.txt") < shown.index("allowed by your rule")
+    exported = demiurge("chat", "export").document["messages"]
+    calls = [call for message in exported for call in message.get("tool_calls", ())]
+    assert [call.get("rule") for call in calls] == [None, rule["id"]]
+    why = " ".join(talk("/why").out.split())
+    assert why.startswith(
+        f"Your standing rule {rule['id'][:12]} allows 1 more call of workspace__write in the chat main"
+    )
+    assert f"with path: any text like notes/*; text: anything. {ends}." in why
+
+
+def test_a_call_of_unknown_outcome_says_what_to_do(
+    talk: Callable[..., Done], provider: Provider, demiurge: Any, tmp_path: Path
+) -> None:
+    source = "from demiurge import tool\nfrom demiurge.tools import ToolErrorCode, ToolFailure\n\n"
+    source += "@tool\ndef pay(bill: str) -> str:\n    'Pay.'\n    raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)\n"
+    (tmp_path / "doubt_tools.py").write_text(source, "utf-8")
+    provider.say(Provider.answer(Provider.call("pay", {"bill": "7"})), Provider.answer(Provider.text("I do not know.")))
+    done = talk("Pay 7.", "/help", answers=("y",), options=("--tools", "doubt_tools"))
+    [doubt] = demiurge("--json", "doubts", "ls").document["doubts"]
+    assert done.err.count(f"`demiurge doubts settle {doubt['id'][:12]} --done --reason") == 1
+    assert "Find out whether pay took effect" in done.err
+    assert "`demiurge doubts ls` lists it" in " ".join(done.out.split())
 
 
 def test_changed_arguments_are_checked_shown_again_and_recorded(
     talk: Callable[..., Done], provider: Provider, demiurge: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    versions = iter(['{"path": 5}', '{"path": "notes/b.txt", "text": "changed"}'])
-    monkeypatch.setattr(decision, "edited", lambda _text: next(versions))
+    opened: list[str] = []
+    versions = iter(['{"path": 5}', '// kept\n{"path": "notes/b.txt",}', '{"path": "notes/b.txt", "text": "changed"}'])
+
+    def edit(text: str) -> str:
+        opened.append(text)
+        return next(versions)
+
+    monkeypatch.setattr(decision, "edited", edit)
     provider.say(Provider.answer(WRITE), Provider.answer(Provider.text("It is written.")))
-    done = talk("Write it.", answers=("e", "e", "", "y"))
+    done = talk("Write it.", answers=("e", "", "y"))
+    assert opened[1].startswith("// The changed arguments do not fit the schema: ")
+    assert opened[1].endswith('to give up.\n{"path": 5}')
+    assert opened[2].startswith("// The changed arguments are no JSON object: ")
+    assert opened[2].endswith('to give up.\n{"path": "notes/b.txt",}')
     assert "do not fit the schema" in done.out
     assert "path (changed)" in done.out
     assert demiurge("ws", "cat", "main/notes/b.txt").out == "changed"
@@ -188,6 +228,18 @@ def test_changed_arguments_are_checked_shown_again_and_recorded(
     [call] = [call for said in demiurge("chat", "export").document["messages"] for call in said.get("tool_calls", ())]
     assert '"changed"' in call["arguments_json"]
     assert '"notes/a.txt"' in call["proposed_json"]
+
+
+@pytest.mark.parametrize("given_up", ["", "same"])
+def test_an_edit_that_does_not_fit_can_be_given_up(
+    talk: Callable[..., Done], provider: Provider, monkeypatch: pytest.MonkeyPatch, given_up: str
+) -> None:
+    typed = iter(['{"path": 5}', given_up and '{"path": 5}'])
+    monkeypatch.setattr(decision, "edited", lambda _text: next(typed))
+    provider.say(Provider.answer(WRITE), Provider.answer(Provider.text("It is written.")))
+    done = talk("Write it.", answers=("e", "y"))
+    assert "The edit was given up; the arguments are as before." in done.out
+    assert "changed by" not in done.out
 
 
 def test_a_long_call_is_allowed_only_after_its_end_was_shown(talk: Callable[..., Done], provider: Provider) -> None:

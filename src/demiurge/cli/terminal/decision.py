@@ -20,7 +20,7 @@ from demiurge.cli.approval import Decision
 from demiurge.cli.portal import Portal
 from demiurge.cli.question import choice_text, question_lines
 from demiurge.cli.terminal.card import CardFacts, card_lines, in_order
-from demiurge.cli.terminal.editor import edited
+from demiurge.cli.terminal.editor import edited, notes, without_notes
 from demiurge.cli.terminal.input_line import ask
 from demiurge.cli.terminal.keyboard import drop_typed_ahead, without_echo
 from demiurge.cli.terminal.rule_offer import offered_rule
@@ -133,18 +133,33 @@ class PersonAtTerminal:
         self._print(self._screen.lines(Text(f"  {text}", style="dim")))
 
     def _edit(self, pending: Mapping[str, Any], facts: CardFacts, text: str) -> str | None:
-        """Returns other arguments that fit the tool's schema; None if they are as before or do not fit."""
+        """Returns other arguments that fit the tool's schema. The editor opens again with the person's text, under what
+        is wrong with it, until they fit; None if the person leaves the text as it is, or empties it."""
         try:
             before = canonical_json.parse_object(text)
             shown = {name: before[name] for name in in_order(facts.schema, before)}
-            after = canonical_json.parse_object(edited(output.as_json(shown, indent=2) + "\n"))
-            problem = argument_problem(facts.schema, after)
-            if problem:
-                raise InvalidValue(f"The changed arguments do not fit the schema: {problem}.")
-            if after == before:
-                self._say("Nothing was changed.")
-                return None
-            return canonical_json.encode(after).decode()
+            given, problem = output.as_json(shown, indent=2) + "\n", ""
+            while True:
+                said = without_notes(edited(notes(problem) + given))
+                if said.strip() in ("", given.strip()):
+                    self._say(
+                        "The edit was given up; the arguments are as before." if problem else "Nothing was changed."
+                    )
+                    return None
+                given, problem = said, ""
+                try:
+                    after = canonical_json.parse_object(given)
+                    wrong = argument_problem(facts.schema, after)
+                    problem = f"The changed arguments do not fit the schema: {wrong}." if wrong else ""
+                except InvalidValue as error:
+                    problem = f"The changed arguments are no JSON object: {error}"
+                if problem:
+                    self._say(output.plain(problem))
+                elif after == before:
+                    self._say("Nothing was changed.")
+                    return None
+                else:
+                    return canonical_json.encode(after).decode()
         except DemiurgeError as error:
             self._say(output.plain(str(error)))
             return None

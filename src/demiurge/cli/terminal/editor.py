@@ -10,13 +10,32 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from itertools import dropwhile
 from pathlib import Path
 
+from demiurge.cli import output
 from demiurge.errors import Unavailable
 
-__all__ = ["edited"]
+__all__ = ["edited", "notes", "without_notes"]
 
 USUAL = ("sensible-editor", "nano", "vi")
+
+
+NOTE = "//"
+"""The beginning of a line above the text that is not part of it."""
+
+
+def notes(problem: str) -> str:
+    """Returns the lines above a text that say what is wrong with it; none if nothing is."""
+    if not problem:
+        return ""
+    lines = [*output.plain(problem).splitlines(), "Leave the text as it is, or empty it, to give up."]
+    return "".join(f"{NOTE} {line}\n" for line in lines)
+
+
+def without_notes(text: str) -> str:
+    """Returns the text below the notes."""
+    return "".join(dropwhile(lambda line: line.startswith(NOTE), text.splitlines(keepends=True)))
 
 
 def edited(text: str, environment: Mapping[str, str] = os.environ) -> str:

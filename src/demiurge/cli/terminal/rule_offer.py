@@ -12,6 +12,7 @@ from demiurge.bootstrap.standing_rules import COUNT, LASTS_S
 from demiurge.cli import output
 from demiurge.cli.approval import RuleTerms
 from demiurge.cli.portal import Portal
+from demiurge.cli.standing_rules import form_words
 from demiurge.cli.terminal.input_line import ask
 from demiurge.cli.terminal.keyboard import drop_typed_ahead
 from demiurge.cli.terminal.screen import Screen
@@ -22,7 +23,7 @@ from demiurge.values.clock import SystemClock
 from demiurge.world.authority.standing_rule import MAX_CALLS, MAX_LIFETIME_NS, exactly
 from demiurge.world.unit import Unit
 
-__all__ = ["offered_rule", "with_change"]
+__all__ = ["offered_rule", "with_change", "with_changes"]
 
 ANY: Final = "*"
 HOUR_S: Final = 3600.0
@@ -37,20 +38,31 @@ def offered_rule(portal: Portal, screen: Screen, pending: Mapping[str, Any], cha
         screen.print(screen.lines(Text(f"  No rule can be made from this call: {error}", style="dim")))
         return None
     while True:
-        for change in changes.split():
-            try:
-                terms = with_change(terms, change)
-            except UsageError as error:
-                screen.print(screen.lines(Text(f"  {output.plain(error.message)}", style="yellow")))
-        for row in _rule_rows(pending, terms):
-            screen.print(screen.lines(row))
+        try:
+            terms = with_changes(terms, changes)
+            for row in _rule_rows(pending, terms):
+                screen.print(screen.lines(row))
+        except UsageError as error:
+            screen.print(screen.lines(Text(f"  {output.plain(error.message)}", style="yellow")))
         drop_typed_ahead()
-        said = ask(portal, "yes makes the rule, Enter goes back; or change it: ")
-        if said.lower() == "yes":
+        changes = ask(portal, "y makes the rule, Enter goes back; or change it: ")
+        if changes.lower() in ("y", "yes"):
             return terms
-        if not said:
+        if changes.lower() in ("", "n", "no"):
             return None
-        changes = said
+
+
+def with_changes(terms: RuleTerms, changes: str) -> RuleTerms:
+    """Returns the terms after all of these changes, which stand one after the other. Raises UsageError (`bad_pattern`)
+    about the first one that is wrong; then none of them is made."""
+    given = changes.split()
+    try:
+        for change in given:
+            terms = with_change(terms, change)
+    except UsageError as error:
+        others = " Nothing of this line was changed." if len(given) > 1 else ""
+        raise UsageError(error.message + others, code=error.code) from error
+    return terms
 
 
 def with_change(terms: RuleTerms, change: str) -> RuleTerms:
@@ -82,13 +94,9 @@ def _rule_rows(pending: Mapping[str, Any], terms: RuleTerms) -> list[Text]:
         Text("  The rule would allow, without asking again:", style="bold"),
         Text(f"  {visible(pending['tool'])} in the chat {visible(chat)} alone, with"),
     ]
-    rows += [Text(f"    {visible(name)}: {_form(form)}") for name, form in sorted(terms.pattern.items())]
+    shown = {visible(name): form_words(form) for name, form in sorted(terms.pattern.items())}
+    longest = max(map(len, shown), default=0)
+    rows += [Text(f"    {name + ':':{longest + 1}} {words}") for name, words in shown.items()]
     rows.append(Text(f"  {terms.calls} calls in all, of which this is the first, until {until}"))
     rows.append(Text("  Changes: NAME=* (anything), NAME=notes/* (* is all but /), count=5, hours=2", style="dim"))
     return rows
-
-
-def _form(form: Mapping[str, Any]) -> str:
-    if "equals" in form:
-        return f"exactly {output.as_json(form['equals'])}"
-    return "anything" if "any" in form else f"any text like {visible(form['like'])}"

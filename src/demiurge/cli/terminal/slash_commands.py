@@ -27,6 +27,7 @@ from demiurge.cli import output
 from demiurge.cli.approval import Decision, describe
 from demiurge.cli.chat_verbs import chat_summary
 from demiurge.cli.cost import COST_TABLES, cost_lines
+from demiurge.cli.hints import runnable
 from demiurge.cli.question import is_question
 from demiurge.cli.terminal.tool_table import plain_table, tool_list, tool_page
 from demiurge.cli.terminal.why import why_lines
@@ -81,7 +82,10 @@ def _help(talk: Talk, _: str) -> None:
     for name, command in COMMANDS.items():
         table.add_row(f"/{name} {command.arguments}".strip(), command.help)
     keys = "Enter sends. Alt-Enter, or \\ before Enter, begins a new line. A paste is one message.\n"
-    keys += "Ctrl-C stops a turn or clears the line; again it leaves, as Ctrl-D does. // sends a message with a slash."
+    keys += (
+        "Ctrl-C stops a turn or clears the line; again it leaves, as Ctrl-D does. // sends a message with a slash.\n"
+    )
+    keys += runnable("If nobody knows whether a call took effect, `demiurge doubts ls` lists it and says what to do.")
     talk.show(table, "", Text(keys, style="dim"))
 
 

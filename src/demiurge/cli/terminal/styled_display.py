@@ -11,6 +11,7 @@ from typing import Any, Final, TextIO
 from rich.text import Text
 
 from demiurge.cli import output
+from demiurge.cli.hints import runnable
 from demiurge.cli.terminal.inline_image import MOST_BYTES, inline_image, protocol_of
 from demiurge.cli.terminal.markdown import MarkdownStream
 from demiurge.cli.terminal.screen import Screen
@@ -55,6 +56,12 @@ class StyledDisplay:
         screen = self._activity
         self._activity.print(call_lines(screen, mark, text))
         self._gap_due = True
+
+    def note(self, text: str) -> None:
+        """Shows a dim line about the call above."""
+        screen = self._activity
+        lines = screen.lines(Text(runnable(text), style="dim"), width=screen.width - 2)
+        screen.print(f"  {row}" for row in lines)
 
     def part(self, part: Mapping[str, Any], load: Callable[[], bytes]) -> None:
         """Names a part of a result, and shows an image where the terminal can."""

@@ -16,4 +16,4 @@ def why_lines(world: World, portal: Portal, tool: str) -> list[str]:
     document = explain_tool(world.manifest(), tool, world.caller)
     rules = portal.run(world.standing_rules.shown())
     document["standing_rules"] = [rule for rule in rules if rule["tool"] == document["tool"]]
-    return [output.plain(line) for line in tool_lines(document)]
+    return [output.plain(line) for line in tool_lines(document, world.caller.actor)]

@@ -1,7 +1,7 @@
-"""The calls of a chat that a person approved with other arguments, found in the chat's records.
+"""What persons decided about the calls of a chat beyond a plain approval, found in the chat's records.
 
 The chat's own state keeps the call that the model proposed. The records name the intent that took its place, with the
-arguments that were used and who changed them.
+arguments that were used and who changed them, and the standing rule that allowed a call without a question.
 """
 
 from __future__ import annotations
@@ -21,22 +21,32 @@ from demiurge.values.refs import parse_ref
 from demiurge.world.record import Record, decode_record
 from demiurge.world.unit import Unit
 
-__all__ = ["EditedCall", "EditedCalls", "with_edits"]
+__all__ = ["DecidedCall", "DecidedCalls", "with_decisions"]
 
 MESSAGE: Final = b"UserMessage"
 
 
-class EditedCall(NamedTuple):
-    """A call that ran with the arguments of a person. `call` is what the model proposed, `{id, name,
-    arguments_json}`; `by` is the person who changed it."""
+class DecidedCall(NamedTuple):
+    """A call that a person changed, or that a standing rule allowed. `call` is what the model proposed, `{id, name,
+    arguments_json}`; `by` is the person who decided. `changed_json` are the arguments that were used in place of the
+    proposed ones, None if nobody changed them; `rule` is the id of the rule, None if there was none."""
 
     call: Mapping[str, Any]
-    arguments_json: str
     by: str
+    changed_json: str | None = None
+    rule: str | None = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the call has in a `ToolCallView` besides, or instead of, what the model proposed."""
+        if self.changed_json is None:
+            return {"rule": self.rule, "rule_by": self.by}
+        proposed = self.call["arguments_json"]
+        return {"arguments_json": self.changed_json, "proposed_json": proposed, "changed_by": self.by}
 
 
-class EditedCalls:
-    """Follows the edited calls of a chat from the message `request_id` on.
+class DecidedCalls:
+    """Follows what was decided about the calls of a chat from the message `request_id` on.
 
     Invariant: a read costs what was added since the last one; the first one also what was added since that message."""
 
@@ -45,31 +55,33 @@ class EditedCalls:
         self._next: int | None = None
         """The first record that was not read; None before the first read."""
 
-    async def read(self) -> list[EditedCall]:
-        """Returns the edits that are new, oldest first. A caller who does not see records sees none, and an edit whose
+    async def read(self) -> list[DecidedCall]:
+        """Returns the decisions that are new, oldest first. A caller who does not see records sees none, and one whose
         records or blobs can't be had is left out."""
         if not sees_records(self._backend.caller):
             return []
         return await asyncio.to_thread(self._read)
 
-    def _read(self) -> list[EditedCall]:
-        found: list[EditedCall] = []
+    def _read(self) -> list[DecidedCall]:
+        found: list[DecidedCall] = []
         with suppress(DemiurgeError):  # records that are damaged, or away in an archive
             end = self._end()
             start = self._next if self._next is not None else self._first(end)
             for record in Journal(self._backend).read(self._unit, start, kinds=("intent",)) if start < end else ():
-                if record.unit_seq < end and "edited_from" in record.body:
+                if record.unit_seq < end and _is_noted(record.body):
                     with suppress(DemiurgeError):  # a call that was erased
-                        found.append(self._edited(record))
+                        found.append(self._decided(record.body))
             self._next = end
         return found
 
-    def _edited(self, record: Record) -> EditedCall:
-        proposed, used = (
-            canonical_json.parse_object(self._backend.read.get_blob(parse_ref(ref)))
-            for ref in (record.body["edited_from"]["call_ref"], record.body["params"]["call_ref"])
-        )
-        return EditedCall(proposed, used["arguments_json"], record.body["approved"]["by"])
+    def _decided(self, intent: Mapping[str, Any]) -> DecidedCall:
+        used, approved = self._call(intent["params"]["call_ref"]), intent["approved"]
+        if "edited_from" not in intent:
+            return DecidedCall(used, approved["by"], rule=approved["rule"])
+        return DecidedCall(self._call(intent["edited_from"]["call_ref"]), approved["by"], used["arguments_json"])
+
+    def _call(self, ref: str) -> Mapping[str, Any]:
+        return canonical_json.parse_object(self._backend.read.get_blob(parse_ref(ref)))
 
     def _first(self, end: int) -> int:
         """Returns the number of the record that took the message, 0 if it is not found; reads backwards from `end`."""
@@ -88,6 +100,10 @@ class EditedCalls:
         return next((head.next_seq for head in heads if head.unit == str(self._unit)), 0)
 
 
+def _is_noted(intent: Mapping[str, Any]) -> bool:
+    return "edited_from" in intent or (intent.get("approved") or {}).get("rule") is not None
+
+
 def _request_id(record: Record) -> int | None:
     value = record.body.get("value") if record.kind == "event" and record.is_ingress else None
     said = value["$value"] if isinstance(value, Mapping) and value.get("$tag") == "UserMessage" else {}
@@ -95,25 +111,24 @@ def _request_id(record: Record) -> int | None:
     return request_id
 
 
-async def with_edits(backend: Backend, chat_id: str, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns a chat's messages, with the arguments that were used in each call that a person changed: its
-    `arguments_json`, beside `proposed_json` and `changed_by`."""
+async def with_decisions(backend: Backend, chat_id: str, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns a chat's messages; a call that a person changed, or that a standing rule allowed, has the fields of
+    `ToolCallView` that say so, and as `arguments_json` what was used."""
     if not any(message.get("tool_calls") for message in messages):
         return [*messages]
-    edits = await EditedCalls(backend, chat_id, messages[0]["request_id"]).read()
+    decided = await DecidedCalls(backend, chat_id, messages[0]["request_id"]).read()
     shown = []
     for message in messages:
-        if edits and message.get("tool_calls"):
-            message = {**message, "tool_calls": [_with_edit(call, edits) for call in message["tool_calls"]]}
+        if decided and message.get("tool_calls"):
+            message = {**message, "tool_calls": [_with_decision(call, decided) for call in message["tool_calls"]]}
         shown.append(message)
     return shown
 
 
-def _with_edit(call: Mapping[str, Any], edits: list[EditedCall]) -> dict[str, Any]:
-    """Returns the call with its edit, which is taken out of `edits`."""
-    for edit in edits:
-        if edit.call == call:
-            edits.remove(edit)
-            used = {"arguments_json": edit.arguments_json, "proposed_json": call["arguments_json"]}
-            return {**call, **used, "changed_by": edit.by}
+def _with_decision(call: Mapping[str, Any], decided: list[DecidedCall]) -> dict[str, Any]:
+    """Returns the call with what was decided about it, which is taken out of `decided`."""
+    for one in decided:
+        if one.call == call:
+            decided.remove(one)
+            return {**call, **one.fields}
     return {**call}
