@@ -13,6 +13,7 @@ import pytest
 from demiurge import ToolPolicy, World
 from demiurge.bootstrap import opening
 from demiurge.bootstrap.manifest import Definitions
+from demiurge.bootstrap.policy_view import explain_tool
 from demiurge.bootstrap.shipped_tools import SHIPPED_TOOLS
 from demiurge.tools import (
     BoundTool,
@@ -59,6 +60,13 @@ class Server:
 
     async def list_tools(self) -> Sequence[BoundTool | Tool[Any, Any]]:
         return self.tools
+
+
+WHY = {
+    "read_only": "a server or another source lists it",
+    "state_change": "it changes the state of this world",
+    "external_side_effect": "its effect level is external_side_effect, as that of each tool that declares none",
+}
 
 
 def opened(path: Path, tools: Any, **more: Any) -> World:
@@ -114,8 +122,17 @@ async def test_only_read_only_code_that_the_user_named_runs_without_being_asked_
         assert await decision(world) == expected
         called = await world.call("stock_count", '{"part": "bolt"}')
         assert called.status == ("done" if expected == ALLOW else "awaiting_approval")
+        explained = explain_tool(await asyncio.to_thread(world.manifest), "stock_count", world.caller)
+        assert explained["why"].startswith(WHY[explained["effect"]] if expected == ASK else "it is among allowed_tools")
         await world.refresh_tools()
         assert await decision(world) == expected
+
+
+async def test_a_named_policy_is_explained_by_its_line(tmp_path: Path) -> None:
+    policy = ToolPolicy(("stock_count",), require_approval_for_tools=("stock_count",))
+    async with opened(tmp_path / "w", [CHANGES], policy=policy) as world:
+        explained = explain_tool(await asyncio.to_thread(world.manifest), "stock_count", world.caller)
+        assert explained["why"] == "it is among require_approval_for_tools"
 
 
 async def test_the_shipped_tools_that_only_read_are_allowed(tmp_path: Path) -> None:

@@ -80,8 +80,8 @@ def test_tools_that_the_policy_denies_are_left_out_unless_asked_for(demiurge: An
     ("tool", "decision", "why"),
     [
         ("core.get_current_time", "allow", "allowed_tools"),
-        ("workspace__write", "require_approval", "require_approval_for_tools"),
-        ("ring_bell", "require_approval", "require_approval_for_tools"),
+        ("workspace__write", "require_approval", "it changes the state of this world"),
+        ("ring_bell", "require_approval", "a tool marked READ_ONLY runs at once"),
         ("nobody", "deny", "no such tool here"),
     ],
 )

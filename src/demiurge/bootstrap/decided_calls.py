@@ -1,4 +1,4 @@
-"""What persons decided about the calls of a chat beyond a plain approval, found in the chat's records.
+"""The decisions about calls of a chat that a reader of the chat should see, found in its records.
 
 The chat's own state keeps the call that the model proposed. The records name the intent that took its place, with the
 arguments that were used and who changed them, and the standing rule that allowed a call without a question.
@@ -21,15 +21,15 @@ from demiurge.values.refs import parse_ref
 from demiurge.world.record import Record, decode_record
 from demiurge.world.unit import Unit
 
-__all__ = ["DecidedCall", "DecidedCalls", "with_decisions"]
+__all__ = ["CallDecision", "CallDecisions", "with_decisions"]
 
 MESSAGE: Final = b"UserMessage"
 
 
-class DecidedCall(NamedTuple):
-    """A call that a person changed, or that a standing rule allowed. `call` is what the model proposed, `{id, name,
-    arguments_json}`; `by` is the person who decided. `changed_json` are the arguments that were used in place of the
-    proposed ones, None if nobody changed them; `rule` is the id of the rule, None if there was none."""
+class CallDecision(NamedTuple):
+    """A decision on a call: a person changed it, or a standing rule allowed it. `call` is what the model proposed,
+    `{id, name, arguments_json}`; `by` is the person who decided. `changed_json` are the arguments that were used in
+    place of the proposed ones, None if nobody changed them; `rule` is the id of the rule, None if there was none."""
 
     call: Mapping[str, Any]
     by: str
@@ -38,14 +38,14 @@ class DecidedCall(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What the call has in a `ToolCallView` besides, or instead of, what the model proposed."""
+        """The fields of the call's `ToolCallView` that say more than what the model proposed."""
         if self.changed_json is None:
             return {"rule": self.rule, "rule_by": self.by}
         proposed = self.call["arguments_json"]
         return {"arguments_json": self.changed_json, "proposed_json": proposed, "changed_by": self.by}
 
 
-class DecidedCalls:
+class CallDecisions:
     """Follows what was decided about the calls of a chat from the message `request_id` on.
 
     Invariant: a read costs what was added since the last one; the first one also what was added since that message."""
@@ -55,15 +55,15 @@ class DecidedCalls:
         self._next: int | None = None
         """The first record that was not read; None before the first read."""
 
-    async def read(self) -> list[DecidedCall]:
+    async def read(self) -> list[CallDecision]:
         """Returns the decisions that are new, oldest first. A caller who does not see records sees none, and one whose
         records or blobs can't be had is left out."""
         if not sees_records(self._backend.caller):
             return []
         return await asyncio.to_thread(self._read)
 
-    def _read(self) -> list[DecidedCall]:
-        found: list[DecidedCall] = []
+    def _read(self) -> list[CallDecision]:
+        found: list[CallDecision] = []
         with suppress(DemiurgeError):  # records that are damaged, or away in an archive
             end = self._end()
             start = self._next if self._next is not None else self._first(end)
@@ -74,11 +74,11 @@ class DecidedCalls:
             self._next = end
         return found
 
-    def _decided(self, intent: Mapping[str, Any]) -> DecidedCall:
+    def _decided(self, intent: Mapping[str, Any]) -> CallDecision:
         used, approved = self._call(intent["params"]["call_ref"]), intent["approved"]
         if "edited_from" not in intent:
-            return DecidedCall(used, approved["by"], rule=approved["rule"])
-        return DecidedCall(self._call(intent["edited_from"]["call_ref"]), approved["by"], used["arguments_json"])
+            return CallDecision(used, approved["by"], rule=approved["rule"])
+        return CallDecision(self._call(intent["edited_from"]["call_ref"]), approved["by"], used["arguments_json"])
 
     def _call(self, ref: str) -> Mapping[str, Any]:
         return canonical_json.parse_object(self._backend.read.get_blob(parse_ref(ref)))
@@ -116,7 +116,7 @@ async def with_decisions(backend: Backend, chat_id: str, messages: Sequence[dict
     `ToolCallView` that say so, and as `arguments_json` what was used."""
     if not any(message.get("tool_calls") for message in messages):
         return [*messages]
-    decided = await DecidedCalls(backend, chat_id, messages[0]["request_id"]).read()
+    decided = await CallDecisions(backend, chat_id, messages[0]["request_id"]).read()
     shown = []
     for message in messages:
         if decided and message.get("tool_calls"):
@@ -125,7 +125,7 @@ async def with_decisions(backend: Backend, chat_id: str, messages: Sequence[dict
     return shown
 
 
-def _with_decision(call: Mapping[str, Any], decided: list[DecidedCall]) -> dict[str, Any]:
+def _with_decision(call: Mapping[str, Any], decided: list[CallDecision]) -> dict[str, Any]:
     """Returns the call with what was decided about it, which is taken out of `decided`."""
     for one in decided:
         if one.call == call:

@@ -13,7 +13,7 @@ from demiurge.values.caller import Caller
 from demiurge.world.authority.explanation import Ruling, askers, ruling, rulings
 from demiurge.world.manifest import EffectType, Manifest
 
-__all__ = ["decision_on", "explain_effect", "explain_tool", "why_line"]
+__all__ = ["decision_on", "explain_effect", "explain_tool", "is_default_policy", "why_line"]
 
 SENTENCES: Final[Mapping[str, str]] = {
     "allowed_tools": "it is among allowed_tools{of}, and no line asks for approval",
@@ -22,6 +22,16 @@ SENTENCES: Final[Mapping[str, str]] = {
     "denied_tools": "it is among denied_tools{of}",
     "denied_effects": "its effect is among denied_effects{of}",
 }
+
+ASKED_BY_DEFAULT: Final[Mapping[ToolEffect, str]] = {
+    ToolEffect.READ_ONLY: "a server or another source lists it, and its word alone says that it only reads",
+    ToolEffect.STATE_CHANGE: "it changes the state of this world",
+    ToolEffect.EXTERNAL_SIDE_EFFECT: (
+        "its effect level is external_side_effect, as that of each tool that declares none; a tool marked READ_ONLY "
+        "runs at once"
+    ),
+}
+"""Why the default policy asks, by the effect level of the tool."""
 
 
 def explain_tool(node: Mapping[str, Any], tool_id: str, caller: Caller) -> dict[str, Any]:
@@ -39,22 +49,44 @@ def explain_tool(node: Mapping[str, Any], tool_id: str, caller: Caller) -> dict[
         "known": tool_id in effects,
         "effect": effect.value,
         "caller": {"actor": caller.actor, "tenant": caller.tenant or None, "roles": list(caller.roles)},
-        **decision_on(policy, tool_id, effect, caller),
+        **decision_on(policy, tool_id, effect, caller, is_default=is_default_policy(node)),
         "policy": policy.digest,
     }
 
 
-def decision_on(policy: ToolPolicy, tool_id: str, effect: ToolEffect, caller: Caller) -> dict[str, Any]:
-    """Returns the tool policy's decision on a tool with this effect: `{decision, rule, rules, approvers, why}`."""
+def is_default_policy(node: Mapping[str, Any]) -> bool:
+    """Returns whether nobody named the tool policy of a manifest: it allows every tool, and has a person asked for all
+    that do more than read, and for nothing else but read-only tools."""
+    policy, specs = ToolPolicy.from_json(node["tool_policy"]), node["toolset"]
+    asked = set(policy.require_approval_for_tools)
+    names = {spec["name"] for spec in specs}
+    plain = ToolPolicy(policy.allowed_tools, require_approval_for_tools=policy.require_approval_for_tools)
+    return (
+        not node.get("root", {}).get("tool_policy")
+        and policy.digest == plain.digest
+        and set(policy.allowed_tools) == names
+        and asked <= names
+        and all(spec["name"] in asked for spec in specs if spec["effect"] != ToolEffect.READ_ONLY)
+    )
+
+
+def decision_on(
+    policy: ToolPolicy, tool_id: str, effect: ToolEffect, caller: Caller, *, is_default: bool = False
+) -> dict[str, Any]:
+    """Returns the tool policy's decision on a tool with this effect: `{decision, rule, rules, approvers, why}`. Under
+    the default policy `why` says what about the tool makes it ask; under others it names the line that decides."""
     context = ToolPolicyContext.of(caller)
     decision, lines = policy.decide(context, tool_id, effect), policy.deciding_lines(context, tool_id, effect)
+    why = why_line(lines[0]) if lines else ""
+    if is_default and decision == "require_approval":
+        why = ASKED_BY_DEFAULT[effect]
     unlisted = "no line of the policy allows it" + (" to this caller" if policy.rules else "")
     return {
         "decision": decision,
         "rule": lines[0] if lines else None,
         "rules": lines,
         "approvers": policy.approvers_of(context, tool_id, effect) if decision == "require_approval" else (),
-        "why": why_line(lines[0]) if lines else unlisted,
+        "why": why or unlisted,
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from demiurge.bootstrap.backend.review_views import CatalogTool
 from demiurge.bootstrap.manifest import default_policy
-from demiurge.bootstrap.policy_view import decision_on
+from demiurge.bootstrap.policy_view import decision_on, is_default_policy
 from demiurge.registry.pack.load import core_tools
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
@@ -30,7 +30,8 @@ def tool_views(node: Mapping[str, Any], caller: Caller) -> list[dict[str, Any]]:
     says the reason; `tokens` is about what the tool costs in each request to a model."""
     policy = ToolPolicy.from_json(node["tool_policy"])
     specs = sorted(map(ToolSpec.from_json, node["toolset"]), key=lambda spec: spec.name)
-    return [_view(policy, spec, caller) for spec in specs]
+    is_default = is_default_policy(node)
+    return [_view(policy, spec, caller, is_default) for spec in specs]
 
 
 def tool_rows(node: Mapping[str, Any], caller: Caller, *, with_denied: bool = False) -> list[dict[str, Any]]:
@@ -65,10 +66,10 @@ def core_prompt_rows() -> list[dict[str, Any]]:
     ]
 
 
-def _view(policy: ToolPolicy, spec: ToolSpec, caller: Caller) -> dict[str, Any]:
+def _view(policy: ToolPolicy, spec: ToolSpec, caller: Caller, is_default: bool) -> dict[str, Any]:
     schema = spec.to_json()["input_schema"]
     sent = canonical_json.encode({"name": spec.name, "description": spec.model_description, "input_schema": schema})
-    decided = decision_on(policy, spec.name, spec.effect, caller)
+    decided = decision_on(policy, spec.name, spec.effect, caller, is_default=is_default)
     return {
         "id": spec.name,
         "effect": spec.effect.value,

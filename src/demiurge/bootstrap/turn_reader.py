@@ -12,7 +12,7 @@ from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 from demiurge.bootstrap.chat_state import ChatCell, ChatMessage, ToolAnswer, TurnState
-from demiurge.bootstrap.decided_calls import DecidedCall, DecidedCalls
+from demiurge.bootstrap.decided_calls import CallDecision, CallDecisions
 from demiurge.bootstrap.message_body import MessageBody, load_body, load_view
 from demiurge.bootstrap.reply import ToolCallView
 
@@ -25,7 +25,7 @@ class TurnCall(NamedTuple):
 
     call: Mapping[str, Any]
     outcome: ToolAnswer | None
-    decided: DecidedCall | None = None
+    decided: CallDecision | None = None
 
 
 class TurnReader:
@@ -51,10 +51,10 @@ class TurnReader:
         self.answer = MessageBody()
         self._settled = 0
         """How many of the calls have their answers among the messages that were read."""
-        self._decided: DecidedCalls | None = None
+        self._decided: CallDecisions | None = None
         if request_id is not None:
-            self._decided = DecidedCalls(self.cell.backend, self.cell.chat_id, request_id)
-        self._unplaced: list[DecidedCall] = []
+            self._decided = CallDecisions(self.cell.backend, self.cell.chat_id, request_id)
+        self._unplaced: list[CallDecision] = []
         """Decisions about calls that were not read yet."""
 
     async def read(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""What to do about the calls of a turn whose outcome nobody knows."""
+"""Sentences about the calls of a turn that are in doubt."""
 
 from __future__ import annotations
 
