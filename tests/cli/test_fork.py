@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.provider import Provider
 
+from demiurge.errors import Unavailable
+
 CHAT = "demiurge/Demiurge@1"
 
 
@@ -57,13 +59,41 @@ def test_a_fork_of_a_position_has_what_was_said_up_to_there(demiurge: Any) -> No
     assert [line.split()[3] for line in demiurge("-w", "f", "journal", "tail").out.splitlines()].count("fork") > 0
 
 
-def test_the_hint_after_a_fork_names_the_tools_of_its_world(demiurge: Any, provider: Provider, tmp_path: Path) -> None:
+def test_a_fork_remembers_the_tools_the_hosts_and_the_policy_of_its_world(
+    demiurge: Any, provider: Provider, tmp_path: Path
+) -> None:
     (tmp_path / "shop_tools.py").write_text(
         "from demiurge import tool\n\n@tool\ndef ring() -> str:\n    \"Ring.\"\n    return 'rang'\n", "utf-8"
     )
+    (tmp_path / "open.toml").write_text('allowed_tools = ["ring"]\n')
+    kept = ("--tools", "shop_tools", "--allow-host", "api.example.com", "--policy", "open.toml")
+    assert demiurge("init", *kept).status == 0
+    forked = demiurge("fork", "f")
+    assert forked.out.splitlines()[1] == "Talk with it: demiurge -w f chat"
+    assert "Remembered for the fork: --tools shop_tools --allow-host api.example.com --policy" in forked.err
+    assert demiurge("-w", "f", "tools", "call", "ring").out == "rang\n"
     provider.say(Provider.answer(Provider.text("Hello.")))
-    assert demiurge("chat", "--tools", "shop_tools", "--message", "Hi").status == 0
-    assert demiurge("fork", "f").out.splitlines()[1] == "Talk with it: demiurge -w f chat --tools shop_tools"
+    shown = demiurge("-w", "f", "chat", "--message", "Hi").err
+    assert "As remembered for this world: --tools shop_tools --allow-host api.example.com --policy" in shown
+    assert demiurge("init", "--forget").status == 0
+    assert "ring" in demiurge("-w", "f", "tools", "ls").out
+
+
+def test_a_fork_that_cannot_remember_says_how_to_name_the_tools(
+    demiurge: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop_tools.py").write_text(
+        "from demiurge import tool\n\n@tool\ndef ring() -> str:\n    \"Ring.\"\n    return 'rang'\n", "utf-8"
+    )
+    assert demiurge("init", "--tools", "shop_tools").status == 0
+
+    def refuse(*_: object) -> None:
+        raise Unavailable("The config folder can't be written.")
+
+    monkeypatch.setattr("demiurge.cli.fork.remember", refuse)
+    forked = demiurge("fork", "f")
+    assert forked.out.splitlines()[1] == "Talk with it: demiurge -w f chat --tools shop_tools"
+    assert "nothing is remembered for the fork" in forked.err
 
 
 def test_a_fork_tells_which_effects_were_open_at_its_position(demiurge: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from demiurge.apps.demiurge import CALLS
@@ -68,9 +68,9 @@ async def call_tool(
 ) -> CallOutcome:
     """Asks for a call, and waits until it has ended or only a person can go on.
 
-    Raises InvalidValue (no tool id, no call id), Conflict (`exists`: another call has this id), NotFound (`no_tool`:
-    the world has no such tool, and the refused call is recorded; also if the world's manifest has no such calls),
-    Unavailable.
+    Raises InvalidValue (no tool id, no call id), Conflict (`exists`: another call has this id), NotFound (the world's
+    manifest has no such calls), Unavailable. A call of a tool that is missing here is refused as `policy_denied`, as a
+    model's call is; only the message of the outcome says that it is missing.
     """
     name = checked_id(tool)
     known_by = call_id if call_id is not None else new_id("call", SystemEntropy())
@@ -87,7 +87,7 @@ async def call_tool(
     if outcome.error_code == ToolErrorCode.POLICY_DENIED.value:
         known = {spec["name"] for spec in cbor.decode(backend.read.manifest())["toolset"]}
         if name not in known:
-            raise missing_tool(name, known)
+            return replace(outcome, message=missing_tool(name, known).message)
     return outcome
 
 

@@ -1,5 +1,5 @@
-"""The error for a tool that a world does not have. It is for a caller that may see the list of tools: a model is
-answered `policy_denied` for a missing tool and for a denied one alike."""
+"""The error for a tool that a world does not have. Its text is for a caller that may see the list of tools: a model is
+not told whether a tool is missing or denied."""
 
 from __future__ import annotations
 

@@ -214,8 +214,7 @@ class World(OpenedWorld):
         `arguments` are a mapping of JSON values, or JSON text. A call id that was given before answers with what came
         of that call. `connection_id`: the connection for a tool that needs one; only a `user` names one.
 
-        Raises InvalidValue, Conflict (`exists`: another call has this id; `revoked`), NotFound (`no_tool`: the world
-        has no such tool), Unavailable."""
+        Raises InvalidValue, Conflict (`exists`: another call has this id; `revoked`), NotFound, Unavailable."""
         return await call_tool(self.backend, tool, as_json_text(arguments), call_id, on_frame, connection_id)
 
     async def tools_ref(self, *tools: str, provider: str | None = None, tool_choice: ToolChoice | None = None) -> Ref:
