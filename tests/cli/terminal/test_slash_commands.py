@@ -177,9 +177,8 @@ def test_a_standing_rule_is_shown_before_it_is_made(
     calls = [call for message in exported for call in message.get("tool_calls", ())]
     assert [call.get("rule") for call in calls] == [None, rule["id"]]
     why = " ".join(talk("/why").out.split())
-    assert why.startswith(
-        f"Your standing rule {rule['id'][:12]} allows 1 more call of workspace__write in the chat main"
-    )
+    allows = f"Your standing rule {rule['id'][:12]} allows 1 more call of workspace__write in the chat main"
+    assert why.index(allows) < why.index("workspace__write (state_change): require_approval")
     assert f"with path: any text like notes/*; text: anything. {ends}." in why
 
 
