@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,34 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stderr.strip() == ""
     for noun in NOUNS:
         assert noun in done.stdout
+
+
+def test_a_late_ctrl_c_keeps_the_exit_status_and_ends_the_wait_for_threads() -> None:
+    """The thread never ends, and says when the program is about to leave."""
+    program = """
+import signal, sys, threading, time
+from demiurge.cli import main
+
+def told():
+    for _ in range(3000):
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            break
+        time.sleep(0.01)
+    else:
+        return
+    print("leaving", flush=True)
+    threading.Event().wait()
+
+threading.Thread(target=told).start()
+sys.argv = ["demiurge", "nothing-of-this-name"]
+main()
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "leaving\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 2
 
 
 def test_each_noun_has_a_module_with_its_command() -> None:

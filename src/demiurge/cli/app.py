@@ -5,17 +5,20 @@ Every error ends in one sentence (or one JSON object) and an exit status: 0 done
 
 from __future__ import annotations
 
+import atexit
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from demiurge.cli import output
 from demiurge.cli.command import LazyGroup, ReaderGone
-from demiurge.cli.failure import CommandFailure, explain
+from demiurge.cli.failure import FAILED, CommandFailure, explain
 from demiurge.cli.hints import runnable
 from demiurge.cli.settings import Settings
 
@@ -66,6 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     document alone until the process ends: output of exit handlers goes to stderr too."""
     try:
         _run(arguments)
+    except (SystemExit, KeyboardInterrupt) as leaving:
+        status = leaving.code if isinstance(leaving, SystemExit) else FAILED
+        if arguments is None:
+            _keep_status(status)
+        raise SystemExit(status) from None
     finally:
         if arguments is not None:
             output.give_stdout_back()
@@ -92,6 +100,13 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
         settings.json = settings.json or "--json" in words
         _fail(settings, explain(error))
     sys.exit(0)
+
+
+def _keep_status(status: Any) -> None:
+    """Makes a late Ctrl-C end the wait for threads that still run, with this exit status; after it, do nothing."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, lambda *_: os._exit(status))
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
 def _leave_out_httpx_command() -> None:

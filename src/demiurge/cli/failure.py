@@ -11,7 +11,7 @@ import click
 
 from demiurge.errors import DemiurgeError
 
-__all__ = ["CommandFailure", "OutcomeError", "explain"]
+__all__ = ["FAILED", "CommandFailure", "OutcomeError", "explain"]
 
 FAILED, WRONG_USAGE = 1, 2
 

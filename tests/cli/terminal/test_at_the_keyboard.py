@@ -178,8 +178,9 @@ def test_a_second_ctrl_c_during_a_turn_leaves_the_talk(
     assert provider.asked.wait(30)
     screen.interrupt()
     screen.expect("Stopping the turn")
-    while screen.process.poll() is None:  # the turn may have been stopped before the second one comes
-        screen.interrupt()
+    screen.interrupt()
+    while screen.process.poll() is None:  # the turn may have been stopped before the second one came
+        screen.type("\x04")
         screen.settle()
     assert screen.process.returncode == 0
     assert "Traceback" not in screen.text
