@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -197,6 +198,9 @@ def table(rows: Iterable[Sequence[str]], header: Sequence[str]) -> list[str]:
 
 _hiding: list[Callable[[], None]] = []
 
+drawing = threading.RLock()
+"""Held while something is drawn again or a notice is printed, so that neither comes into the other."""
+
 
 def hide_before_notices(hide: Callable[[], None]) -> None:
     """Lets `hide` take away what is drawn again and again on the terminal before a sentence is printed there."""
@@ -211,13 +215,15 @@ def _make_room() -> None:
 
 def notice(text: str) -> None:
     """Prints a sentence to stderr."""
-    _make_room()
-    sys.stderr.write(paint(plain(runnable(text)), sys.stderr, dim=True) + "\n")
-    sys.stderr.flush()
+    with drawing:
+        _make_room()
+        sys.stderr.write(paint(plain(runnable(text)), sys.stderr, dim=True) + "\n")
+        sys.stderr.flush()
 
 
 def complain(text: str) -> None:
     """Prints the reason of a failure to stderr."""
-    _make_room()
-    sys.stderr.write(paint("error:", sys.stderr, fg="red", bold=True) + " " + plain(runnable(text)) + "\n")
-    sys.stderr.flush()
+    with drawing:
+        _make_room()
+        sys.stderr.write(paint("error:", sys.stderr, fg="red", bold=True) + " " + plain(runnable(text)) + "\n")
+        sys.stderr.flush()

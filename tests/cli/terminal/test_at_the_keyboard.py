@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.cli.test_terminal import KEYS, PROMPT, Terminal, terminal
 from tests.provider import Provider
+
+from demiurge.cli.terminal.keyboard import LOCAL_MODES, without_echo
 
 __all__ = ["terminal"]
 
@@ -185,3 +190,26 @@ def test_a_second_ctrl_c_during_a_turn_leaves_the_talk(
     assert screen.process.returncode == 0
     assert "Traceback" not in screen.text
     assert demiurge("journal", "verify").document["ok"] is True
+
+
+def test_keys_typed_during_a_turn_stay_if_ctrl_c_comes_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    master, slave = pty.openpty()
+    with os.fdopen(master, "wb"), os.fdopen(slave) as keyboard:
+        monkeypatch.setattr(sys, "stdin", keyboard)
+        before = termios.tcgetattr(slave)
+        with without_echo():
+            modes = termios.tcgetattr(slave)[LOCAL_MODES]
+            assert (modes & termios.ECHO, bool(modes & termios.NOFLSH), bool(modes & termios.ISIG)) == (0, True, True)
+        assert termios.tcgetattr(slave) == before
+
+
+def test_keys_typed_during_a_turn_are_in_the_next_input_line(terminal: Callable[..., Terminal], provider: Any) -> None:
+    provider.say(Provider.answer(Provider.text("Slow."), held=True))
+    screen = terminal("chat")
+    screen.expect(PROMPT)
+    screen.type("Something slow\r")
+    assert provider.asked.wait(30)
+    screen.expect("thinking")
+    screen.type("next words")
+    provider.let_go.set()
+    screen.expect_line("> next words")

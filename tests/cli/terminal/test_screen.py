@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -215,3 +216,22 @@ def test_a_notice_takes_the_place_of_what_is_drawn_again(
     output.notice("Stopping the turn.")
     screen.live(["thinking 4 s"])
     assert terminal.shown == ["Stopping the turn.", "thinking 4 s"]
+
+
+def test_nothing_is_drawn_between_a_notice_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that is drawn by another thread while a notice is printed comes after it, on a line of its own."""
+    terminal = EmulatedTerminal(60, 12)
+    screen = Screen(terminal, width=60, height=12)
+    screen.live(["running slow 3 s"])
+    drawing = threading.Thread(target=screen.live, args=(["running slow 4 s"],))
+    hide = screen._hide
+
+    def hide_while_another_draws() -> None:
+        hide()
+        drawing.start()
+
+    output.hide_before_notices(hide_while_another_draws)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    output.notice("Stopping the turn.")
+    drawing.join(30)
+    assert terminal.shown == ["Stopping the turn.", "running slow 4 s"]

@@ -18,14 +18,14 @@ LOCAL_MODES = 3
 
 @contextmanager
 def without_echo() -> Iterator[None]:
-    """Hides what is typed in the block. Keys wait for the next input line; Ctrl-C works as ever."""
+    """Hides what is typed in the block. Keys wait for the next input line, also if Ctrl-C comes after them."""
     try:
         before = termios.tcgetattr(sys.stdin)
     except (termios.error, ValueError, OSError):  # not a terminal
         yield
         return
     hidden = [*before]
-    hidden[LOCAL_MODES] &= ~termios.ECHO
+    hidden[LOCAL_MODES] = hidden[LOCAL_MODES] & ~termios.ECHO | termios.NOFLSH
     termios.tcsetattr(sys.stdin, termios.TCSADRAIN, hidden)
     try:
         yield

@@ -136,6 +136,10 @@ class Screen:
             self._draw([], [])
 
     def _draw(self, stay: Sequence[str], live: Sequence[str]) -> None:
+        with output.drawing:
+            self._draw_alone(stay, live)
+
+    def _draw_alone(self, stay: Sequence[str], live: Sequence[str]) -> None:
         width = self._size()[0]
         parts = []
         if self._live and width == self._live_width:
