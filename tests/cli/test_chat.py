@@ -254,6 +254,9 @@ def test_yes_grants_all_and_is_journaled_as_such(demiurge: Any, provider: Any, b
     records = demiurge("journal", "export", "--json").document["records"]
     [decision] = [r["body"] for r in records if r["kind"] == "approval"]
     assert decision["reason"] == "granted by --yes"
+    traced = demiurge("trace", "--chat", "main").out
+    assert "approval approve by user: granted by --yes" in traced
+    assert "for a person" not in traced
 
 
 def test_a_policy_file_decides(demiurge: Any, provider: Any, bell: Path, tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from demiurge.bootstrap.backend.reading import Reading
 
 PAY = '''
 from demiurge import IdempotencyConfig
@@ -62,6 +65,19 @@ def test_a_doubt_is_listed_shown_and_settled_as_done(demiurge: Any) -> None:
     assert (again.status, again.document["error"]["code"]) == (1, "settled")
     assert demiurge("journal", "verify").status == 0
     assert demiurge("replay", "--check").status == 0
+
+
+def test_a_doubt_is_listed_with_the_time_at_which_its_effect_began(
+    demiurge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demiurge("init", *HERE)
+    call(demiurge, "c1")
+    [doubt] = demiurge("--json", "doubts", "ls").document["doubts"]
+    monkeypatch.setattr(Reading, "attempts", lambda _self, intents: dict.fromkeys(intents, 3_600 * 10**9))
+    assert "1970-01-01 01:00:00Z" in demiurge("doubts", "ls").out
+    monkeypatch.setattr(Reading, "attempts", lambda _self, intents: {})
+    noticed = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(doubt["at_ns"] // 10**9))
+    assert noticed in demiurge("doubts", "ls").out
 
 
 def test_a_doubt_settled_as_not_done_may_run_again(demiurge: Any) -> None:

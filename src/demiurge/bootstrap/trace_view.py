@@ -102,6 +102,8 @@ class TraceTree:
     and a tool call `arguments_json`: its exact arguments, None with the reason in `arguments_problem` if they cannot be
     read, or may not be.
 
+    An approval or a rejection has `reason` if it may be read.
+
     `phases` is a list of `{phase, from_ns, to_ns}`: `person` while it waits for a decision, `queued` until it begins,
     and `running`; `to_ns` is None for one that goes on."""
 
@@ -243,6 +245,8 @@ def _nodes(backend: Backend, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
         }
         if record.kind == "intent":
             node["phases"] = _phases(line, caused.get(record.place, []), begun.get(record.body["id"].hex()))
+        if record.kind == "approval" and isinstance(record.body.get("reason"), str):
+            node["reason"] = record.body["reason"]
         yield node | _arguments(blobs, record)
 
 

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 from demiurge.cli import output
 from demiurge.cli.call_arguments import arguments
 
-__all__ = ["SHORT", "Decision", "RuleTerms", "describe"]
+__all__ = ["GRANTED_BY_YES", "SHORT", "Decision", "RuleTerms", "describe"]
+
+GRANTED_BY_YES = "granted by --yes"
+"""The reason that is journaled for an approval by `--yes`."""
 
 SHORT = 12
 """The number of characters of an id to show for use on a command line."""

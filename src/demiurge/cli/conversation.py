@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from demiurge.bootstrap import Chat, Reply
 from demiurge.bootstrap.standing_rules import StandingRules
 from demiurge.cli import output
-from demiurge.cli.approval import SHORT, Decision
+from demiurge.cli.approval import GRANTED_BY_YES, SHORT, Decision
 from demiurge.cli.doubt_notice import doubts_about
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.frame_lines import FrameLines
@@ -29,7 +29,7 @@ from demiurge.errors import Conflict, InvalidValue, UsageError
 
 __all__ = ["Conversation", "Person", "TurnTerms", "failure_of", "refuse_while_waiting", "require_done", "turn_document"]
 
-GRANTED = Decision(True, "granted by --yes")
+GRANTED = Decision(True, GRANTED_BY_YES)
 
 WAITING = ("approval_required", "The turn waits for a person's decision; see `demiurge approvals ls`.")
 

@@ -32,10 +32,15 @@ def command() -> None:
 @command.command(name="ls", cls=Command)
 @click.option("--all", "settled", is_flag=True, help="Include settled doubts.")
 def ls(settled: bool) -> None:
-    """List the effects in doubt: nobody knows whether they took place."""
+    """List the effects in doubt: nobody knows whether they took place.
+
+    SINCE is when the effect began; if that is not known, when it was noticed that its outcome is unknown.
+    """
     with opened() as (world, portal):
         found = portal.run(world.doubts(settled=settled))
-    lines = output.table([_row(doubt) for doubt in found], ("ID", "SINCE", "UNIT", "WHAT", "ARGUMENTS", "SETTLED"))
+        begun_ns = world.backend.read.attempts([doubt["id"] for doubt in found if doubt["unit"] is not None])
+    rows = [_row(doubt, begun_ns.get(doubt["id"], doubt["at_ns"])) for doubt in found]
+    lines = output.table(rows, ("ID", "SINCE", "UNIT", "WHAT", "ARGUMENTS", "SETTLED"))
     begun = [doubt for doubt in found if doubt["code"] == BEGUN]
     lines += [f"{doubt['id'][:SHORT]} {_what(doubt)}: {runnable(doubt['message'])}" for doubt in begun]
     if any(doubt["settled"] is None and doubt["code"] != BEGUN for doubt in found):
@@ -92,8 +97,8 @@ def _consequences(doubt: Mapping[str, Any], done: bool) -> list[str]:
     return [] if done else ["An equal call may run."]
 
 
-def _row(doubt: Mapping[str, Any]) -> tuple[str, ...]:
-    since = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime((doubt["at_ns"] or 0) // 10**9))
+def _row(doubt: Mapping[str, Any], since_ns: int | None) -> tuple[str, ...]:
+    since = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime((since_ns or 0) // 10**9))
     call_text = arguments(doubt["arguments_json"]) if doubt["arguments_json"] is not None else "-"
     return doubt["id"][:SHORT], since, doubt["unit"] or "(ledger)", _what(doubt), call_text, _verdict(doubt)
 

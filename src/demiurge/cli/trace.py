@@ -10,6 +10,7 @@ import click
 
 from demiurge.bootstrap.trace_view import SHORTEST_HASH, TraceTree, records_of_chat, records_of_hash, trace_trees
 from demiurge.cli import output
+from demiurge.cli.approval import GRANTED_BY_YES
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.call_arguments import arguments, clipped
 from demiurge.cli.command import Command
@@ -75,6 +76,7 @@ def _without_bookkeeping(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str
     """Returns the nodes of a tree that a person looks for: its event, intents, decisions, events of other units, and
     whatever went wrong. An intent also says what its receipt says, such as the secrets that were used, and its times.
     """
+    granted = {(node["unit"], node["cause"]) for node in nodes if _is_granted(node)}
     kept: list[dict[str, Any]] = []
     above: list[int | None] = []  # for each depth: the index in `kept` of the node that stands there, or stands for it
     for node in nodes:
@@ -86,7 +88,13 @@ def _without_bookkeeping(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str
                 kept[parent]["says"] += f", {node['says']}"
             standing: int | None = parent
         else:
-            kept.append({**node, "depth": 0 if parent is None else kept[parent]["depth"] + 1, "times": _times(node)})
+            kept.append(
+                {
+                    **node,
+                    "depth": 0 if parent is None else kept[parent]["depth"] + 1,
+                    "times": _times(node, (node["unit"], node["seq"]) in granted),
+                }
+            )
             standing = len(kept) - 1
         above[depth:] = [standing]
     later: set[int] = set()  # the depths at which another node of the same parent follows
@@ -96,9 +104,15 @@ def _without_bookkeeping(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str
     return list(kept)
 
 
-def _times(node: Mapping[str, Any]) -> str:
+def _is_granted(node: Mapping[str, Any]) -> bool:
+    """Returns whether a node is an approval by `--yes`, for which no person was waited for."""
+    return node["kind"] == "approval" and node.get("reason") == GRANTED_BY_YES
+
+
+def _times(node: Mapping[str, Any], is_granted: bool) -> str:
     """Returns how long an intent waited for a person and ran, in words; "" if nobody knows."""
     ended = [phase for phase in node.get("phases", ()) if phase["to_ns"] is not None]
+    ended = [phase for phase in ended if not (is_granted and phase["phase"] == "person")]
     said = [PHASES[phase["phase"]].format(_seconds(phase["to_ns"] - phase["from_ns"])) for phase in ended]
     return ", ".join(filter(None, said))
 
@@ -120,7 +134,8 @@ def _lines(nodes: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         name = node["state"]
         state = output.paint(f" {name}", fg=COLOURS.get(name, "yellow")) if name else ""
         why = f" ({output.plain(node['why'])})" if node["why"] else ""
-        says = output.plain(_short(f"{node['kind']} {node['says']}").strip() + _arguments(node))
+        reason = f": {node['reason']}" if node.get("reason") else ""
+        says = output.plain(_short(f"{node['kind']} {node['says']}{reason}").strip() + _arguments(node))
         times = f" {node['times']}" if node.get("times") else ""
         yield f"{trunk}{branch}{says} #{where}{node['seq']} +{after_ms:.0f} ms{times}{state}{why}"
 
