@@ -85,20 +85,15 @@ def _setting_problems(folder: Folder) -> Iterator[Problem]:
     if CHAT not in {part.content.get("name") for part in folder.definitions}:
         return
     has_own_code = any(p.content["$kind"] in CODE and p.content.get("name") not in known for p in folder.definitions)
-    given: set[str] = set()
     for fragment in folder.fragments:
         settings = fragment.content.get("settings")
         for name, value in settings.items() if isinstance(settings, Mapping) else ():
-            given.add(name)
             place = fragment.place.at("settings", name)
             setting = SETTINGS.get(name)
             if setting is not None and not setting.accepts(value):
                 yield place.wrong(f"{_shown(value)} is no value of this setting", f"write {setting.words}")
             elif setting is None and not has_own_code:
                 yield place.wrong("is no setting of the app", did_you_mean(name, SETTINGS, "leave it out"))
-    for name in app().root["settings"]:
-        if name not in given:
-            yield folder.fragments[0].place.at("settings").wrong(f"{name} is missing", f"add {name}")
 
 
 def _shown(value: Any) -> str:
