@@ -104,7 +104,7 @@ SCENES: Final = {
         "COST",
     ),
     "why": Scene(
-        (Provider.answer(Provider.text("Hello.")),), [(PROMPT, "/why workspace__write\n")], "require_approval_for_tools"
+        (Provider.answer(Provider.text("Hello.")),), [(PROMPT, "/why workspace__write\n")], "changes the state"
     ),
 }
 
