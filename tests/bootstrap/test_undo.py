@@ -69,9 +69,7 @@ async def test_files_of_the_last_turn_have_their_earlier_content(world: World, p
     assert [entry.path for entry in await files.children("")] == ["notes"]
     assert (await files.version()).owner == "user"
     assert await files.read("notes/a.txt", 4) == b"third"
-    assert (await undo_turn(world, "main")).sentences() == [
-        "The last turn changed no file of a workspace that is left to put back."
-    ]
+    assert (await undo_turn(world, "main")).sentences() == ["The last turn changed no file in a workspace."]
     assert world.journal.verify().ok
 
 

@@ -107,7 +107,7 @@ def test_a_call_that_can_not_be_killed_is_refused() -> None:
     for build in builds:
         with pytest.raises(UsageError, match="top level of a module"):
             crash_points(build, call=CALL)
-    with pytest.raises(UsageError, match=r"ended with policy_denied: This tool"):
+    with pytest.raises(UsageError, match=r"ended with policy_denied: There is no tool other_tool"):
         crash_points(mail_tools.plain, call=("other_tool", {}))
     with pytest.raises(UsageError, match="RuntimeError: no mail server"):
         crash_points(mail_tools.breaks, call=CALL)

@@ -8,7 +8,6 @@ holds any of it. A traceback begins with the author's own code, unless all of it
 
 from __future__ import annotations
 
-import os
 import sys
 import sysconfig
 import traceback
@@ -30,10 +29,10 @@ _MAX_MASKED: Final = 16 * MAX_REPORT
 """A text longer than this, in characters, loses its middle before it is masked, so that masking stays fast. The
 second cut, to `MAX_REPORT`, then removes the edges of the first, where a secret may have been split."""
 
-_FRAMEWORK: Final = (f"{Path(__file__).parents[2]}{os.sep}", f"{sysconfig.get_path('stdlib')}{os.sep}", "<frozen")
+_FRAMEWORK: Final = (f"{Path(__file__).parents[2]}/", f"{sysconfig.get_path('stdlib')}/", "<frozen")
 """The beginnings of the file names of Demiurge and of Python's own library."""
 
-_INSTALLED: Final = f"{os.sep}site-packages{os.sep}"
+_INSTALLED: Final = "/site-packages/"
 
 _CONTROLS = {
     code: "\N{REPLACEMENT CHARACTER}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
