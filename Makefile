@@ -40,7 +40,7 @@ check: $(VENV)/dev.ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/conventions
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 tests/conventions
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(VENV)/dev.ready
@@ -60,8 +60,8 @@ site: docs
 # Writes the pinned requirements again, from pyproject.toml through uv.lock.
 lock:
 	uv lock
-	uv export -q --frozen --no-emit-project --no-default-groups --group build --extra connections --extra local --extra prices --extra server -o requirements/run.txt
-	uv export -q --frozen --no-emit-project --extra connections --extra local --extra prices --extra server -o requirements/dev.txt
+	uv export -q --frozen --no-emit-project --no-default-groups --group build --extra connections --extra local --extra mcp --extra prices --extra server -o requirements/run.txt
+	uv export -q --frozen --no-emit-project --extra connections --extra local --extra mcp --extra prices --extra server -o requirements/dev.txt
 	uv export -q --frozen --no-emit-project --group mutants --extra local --extra prices -o requirements/mutants.txt
 
 clean:
@@ -74,4 +74,5 @@ $(VENV)/%.ready: requirements/%.txt pyproject.toml
 	@echo "Installing the packages of requirements/$*.txt ..." >&2
 	@$(PIP) install --require-hashes -r requirements/$*.txt >&2
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q -j 0 src/demiurge
 	@touch $@

@@ -1,7 +1,7 @@
 """Runs every benchmark: `python -m bench`; with `--full` up to a million records. `python -m bench.tool_call`,
 `python -m bench.growth`, `python -m bench.blob_access`, `python -m bench.prompt_tools`, `python -m bench.http`, `python
--m bench.terminal` and `python -m bench.wire` run those alone. `python -m bench.compare`, beside the peers, is not among
-them: it takes ten minutes."""
+-m bench.terminal` and `python -m bench.wire` run those alone. `python -m bench.compare` and `python
+-m bench.gateway`, beside the peers, are not among them: they take minutes and much room."""
 
 from __future__ import annotations
 

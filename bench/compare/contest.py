@@ -1,4 +1,4 @@
-"""Who is compared, and how a command of one runs: a process of its own, in its own environment."""
+"""The libraries that are compared, and the start of their commands: each in a process and an environment of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the contestants' scripts have in common. It imports nothing but the standard library, for it runs in each of
+"""Shared code of the scripts of all contestants. It imports only the standard library, because it runs in each of
 their environments: `python SCRIPT COMMAND FOLDER URL` does one thing, in a process of its own, and prints its answer as
 one line of JSON.
 

@@ -1,4 +1,4 @@
-"""What each contestant does when its process is killed, when a stored call is changed, and when its log is."""
+"""The trials of each contestant: its process is killed, its stored call is changed, its log is changed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _try_all(trial: Trial) -> Rows:
 
 
 def _said(contestant: Contestant, command: str, folder: Path, world: Outside) -> str:
-    """What a command says, or the error with which it ends."""
+    """Returns the text that a command of a contestant prints, or the error with which the command ends."""
     try:
         return str(run(contestant, command, folder, world.url).get("said", "it was killed"))[:240]
     except Failed as error:

@@ -24,6 +24,7 @@ export const PANELS: Panel[] = [
   { path: "/journal", label: "Journal", component: lazy(() => import("./panels/journal-panel")) },
   { path: "/trace", label: "Trace", component: lazy(() => import("./panels/trace-panel")) },
   { path: "/tools", label: "Tools", component: lazy(() => import("./panels/tools-panel")) },
+  { path: "/mcp-servers", label: "MCP servers", component: lazy(() => import("./panels/mcp/mcp-panel")) },
   { path: "/workspaces", label: "Workspaces", component: lazy(() => import("./panels/workspaces-panel")) },
   { path: "/manifest", label: "Manifest", component: lazy(() => import("./panels/manifest-panel")) },
   { path: "/cost", label: "Cost", component: lazy(() => import("./panels/cost-panel")) },

@@ -1,4 +1,4 @@
-"""What docs/compare.md says of Demiurge, tried again; the other contestants need a network."""
+"""The rows of docs/compare.md about Demiurge are true. The other contestants are left out: they need a network."""
 
 from __future__ import annotations
 

@@ -326,6 +326,7 @@ def test_no_tool_and_no_effect_decides_on_a_proposal() -> None:
     assert changing == {"workspace__write", PROPOSE_TOOL}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "fault",
     [

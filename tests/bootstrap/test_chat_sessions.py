@@ -139,6 +139,7 @@ async def test_planning_tools_are_all_that_a_chat_needs_for_a_plan(tmp_path: Pat
         assert await plan_of(world.chat("other")) is None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "fault",
     [f"tool.ran=kill@{hit}" for hit in (1, 2, 4, 6)]

@@ -293,6 +293,7 @@ async def child(folder: str, home: str) -> None:
         await world.connections.revoke(made)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "point",
     [

@@ -307,6 +307,7 @@ POINTS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("verdict", ["done", "not-done"])
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_kill_leaves_no_contradiction(point: str, verdict: str, provider: Provider, tmp_path: Path) -> None:

@@ -152,6 +152,7 @@ POINTS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_kill_leaves_the_call_waiting_or_changed_and_it_runs_at_most_once(
     point: str, provider: Provider, folder: Path

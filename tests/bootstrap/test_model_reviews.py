@@ -293,6 +293,7 @@ KILLS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", KILLS)
 async def test_a_killed_process_leaves_no_review_or_one(tmp_path: Path, server: Provider, point: str) -> None:
     folder = tmp_path / "world"

@@ -326,6 +326,7 @@ POINTS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", POINTS)
 async def test_an_approval_that_is_killed_leaves_the_old_catalog_or_the_new_one(tmp_path: Path, point: str) -> None:
     folder = tmp_path / "world"

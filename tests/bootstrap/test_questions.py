@@ -369,6 +369,7 @@ POINTS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_kill_leaves_the_question_waiting_or_answered_and_the_model_gets_one_answer(
     point: str, provider: Provider, folder: Path

@@ -14,7 +14,7 @@ from tests.bootstrap.plot_tools import plotter
 from tests.provider import Provider, serving
 from tests.wire.test_attachments import SAMPLES
 
-from demiurge import Redaction, ToolEffect, ToolPolicy, ToolResult, World, faults, tool
+from demiurge import IdempotencyConfig, Redaction, ToolEffect, ToolPolicy, ToolResult, World, faults, tool
 from demiurge.errors import NotFound, Unavailable
 from demiurge.testing import crash_points
 from demiurge.tools import File, Image
@@ -167,3 +167,28 @@ def photo_world(folder: Path, provider: Provider) -> World:
         base_url=provider.url,
         environment={"LLM_API_KEY": "sk-test"},
     )
+
+
+async def test_an_equal_call_of_another_chat_gets_the_same_parts_from_the_ledger(
+    tmp_path: Path, provider: Provider
+) -> None:
+    ran: list[str] = []
+
+    @tool(redaction=Redaction.message_only(parts=True), idempotency=IdempotencyConfig(scope="draw"))
+    def draw() -> ToolResult[None]:
+        """Draw."""
+        ran.append("draw")
+        return ToolResult("One drawing.", parts=[Image(data=PNG, name="plot.png")])
+
+    async with World.open(
+        tmp_path / "w", [draw], ToolPolicy(("draw",)), base_url=provider.url, environment={"LLM_API_KEY": "sk-test"}
+    ) as world:
+        for chat in ("a", "b"):
+            provider.say(
+                provider.answer(provider.call("draw", {}, f"call_{chat}")), provider.answer(provider.text("Done."))
+            )
+            reply = await world.chat(chat).send("Draw.")
+            assert [call.result for call in reply.tool_calls] == [{"message": "One drawing.", "parts": [PUBLIC]}]
+            assert base64.b64encode(PNG).decode() in json.dumps(provider.seen[-1])
+        assert ran == ["draw"]
+        assert (await world.replay())["ok"]

@@ -170,6 +170,7 @@ POINTS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_kill_leaves_a_whole_rule_or_none(point: str, provider: Provider, folder: Path) -> None:
     async with opened(folder, provider.url) as world:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bootstrap.webhook_worlds import LOOPBACK, opened, until, verified
+from tests.bootstrap.tool_question_child import opened as opened_with_booking
+from tests.bootstrap.webhook_worlds import LOOPBACK, manifest_with, opened, until, verified
 from tests.canaries.search import bytes_below, find_values, tap_socket
 from tests.provider import Provider, serving
 from tests.world.effects.servers import SeenRequest, http_response, serving_site
@@ -97,6 +98,22 @@ async def test_a_question_in_a_chat_is_announced_without_its_text(tmp_path: Path
             assert data["expires"] is None
             assert body["timestamp"] == data["since"]
             assert "Where to?" not in str(body)
+
+
+async def test_the_question_of_a_tool_is_announced_without_its_text(tmp_path: Path) -> None:
+    manifest = manifest_with(LOOPBACK, tmp_path / "manifest")
+    async with (
+        serving_site({"/h": http_response(204)}) as there,
+        opened_with_booking(tmp_path / "w", manifest=manifest) as world,
+    ):
+        added = await world.webhooks.add(f"http://127.0.0.1:{there.port}/h")
+        made = await world.call("book", {"city": "Rome"}, "b1")
+        await until(lambda: there.asked)
+        await world.settle()
+        body = verified(there.asked[0], added.key)
+        assert (body["type"], body["data"]["tool"], body["data"]["id"]) == ("question.waiting", "book", made.approval)
+        assert body["data"]["expires"] is None
+        assert "Who travels" not in str(body)
 
 
 async def test_each_webhook_is_told_once_of_each_call_also_of_one_that_waited_before(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.canaries import (
     decided_arguments,
     http_secret,
     model_key,
+    oauth_login,
     tool_values,
     vault_value,
     world_connection,
@@ -118,6 +119,13 @@ WORLDS = [
         frozenset({"token", "key of the vault"}),
         WORLD_SURFACES,
         world_connection.run_journey,
+        ("process", "provider", "world", "tmp_path"),
+    ),
+    Row(
+        "oauth-login",
+        frozenset({"key of the vault", *(f"secret {number}" for number in range(10)), "verifier 2"}),
+        WORLD_SURFACES | {"answers of the API", "browser"},
+        oauth_login.run_journey,
         ("process", "provider", "world", "tmp_path"),
     ),
     Row(

@@ -1,4 +1,4 @@
-"""What the processes do that are killed (`demiurge.testing.crash.fork_server` forks them).
+"""The work of the processes that are killed. `demiurge.testing.crash.fork_server` forks them.
 
 A process writes what was acknowledged to it as lines of JSON to a file, each in one `write`, so nothing that it was
 told is lost with it."""

@@ -60,6 +60,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Worlds:
     return Worlds(tmp_path_factory.mktemp("killed"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("what", "point"), CASES)
 def test_a_kill_while_a_loss_is_accepted_leaves_it_to_be_accepted_again(
     what: str, point: str, worlds: Worlds, tmp_path: Path

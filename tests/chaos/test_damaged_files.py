@@ -216,6 +216,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_world_with_lost_files_refuses_calls_until_the_loss_is_accepted(
     what: str, killed: Killed, tmp_path: Path

@@ -27,18 +27,21 @@ ELSEWHERE = {"meta.after_commit", "meta.before_commit", "outbox.before_delivery"
     *(
         name
         for name in faults.POINTS
-        if name.startswith(("archive.", "connection.", "file.", "doubt.", "fork.", "hand_over.", "layer.", "ledger."))
+        if name.startswith(
+            ("archive.", "connection.", "file.", "doubt.", "fork.", "hand_over.", "layer.", "ledger.", "oauth.")
+        )
     ),
-    *(name for name in faults.POINTS if name.startswith("webhook.")),
+    *(name for name in faults.POINTS if name.startswith(("mcp.", "webhook."))),
 }
 """Points that a chat does not pass; their own tests are in tests/stores (`test_erasing_crash.py` kills at each of
 `erase.` and `erased.`), tests/filesystems, tests/chaos/test_accept_loss_kill.py, tests/bootstrap/test_fork.py,
 tests/bootstrap/test_doubts.py (which kills at each of `doubt.`), tests/bootstrap/test_connections.py (`connection.`),
+tests/bootstrap/mcp/test_mcp_kill.py (`mcp.`),
 tests/bootstrap/test_webhook_kill.py (`webhook.`), tests/bootstrap/test_hand_over.py (`hand_over.`),
 tests/bootstrap/test_prompt_tool_files.py (`layer.`),
 tests/bootstrap/test_manifest_of_others.py and tests/world/host/test_host.py."""
 
-QUICK = ((1, 2), (3, 1))
+QUICK = ((1, 2),)
 FULL = ((1, 1), (2, 1), (3, 1), (3, 2, 1), (5, 3), (8, 2), (13, 1), (21,))
 """Hits at which the processes that work on a world, one after the other, are killed."""
 
@@ -60,6 +63,7 @@ def kill_at_hits(point: str, hits: tuple[int, ...], nursery: Nursery, outside: O
     return fired
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", sorted(set(faults.POINTS) - ELSEWHERE))
 def test_a_kill_at_a_fault_point_loses_and_doubles_nothing(
     point: str, nursery: Nursery, outside: Outside, tmp_path: Path

@@ -67,6 +67,7 @@ def check(folder: Path, outside: Outside, out: Path, turns: int) -> None:
     assert_all_turns_answered(Ledger(folder, outside, 0, told), turns, CHATS)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("hit", [1, 2, 5, 13])
 @pytest.mark.parametrize("point", WRITES)
 async def test_a_disk_that_gets_full_stops_the_turn_and_with_room_it_goes_on(

@@ -48,6 +48,7 @@ def hear_client(ledger: Ledger, process: Process) -> int:
     return status
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_a_client_whose_owner_is_killed_is_told_so_and_nothing_is_lost(
     seed: int, nursery: Nursery, outside: Outside, tmp_path: Path

@@ -189,6 +189,15 @@ def test_a_noun_alone_shows_what_there_is(words: tuple[str, ...], demiurge: Any)
     assert (told.status, told.document["error"]) == (2, {"code": "usage", "message": "Missing command."})
 
 
+def test_a_misspelled_command_is_answered_with_the_similar_one(demiurge: Any) -> None:
+    assert "No such command 'aprovals'. Did you mean 'approvals'?" in demiurge("aprovals", "ls").err
+
+
+def test_the_option_that_approves_every_call_is_not_suggested(demiurge: Any) -> None:
+    assert "--yes'" not in demiurge("chat", "--yess").err
+    assert "Did you mean '--message'?" in demiurge("chat", "--mesage", "hi").err
+
+
 def test_a_question_ends_with_its_mark(demiurge: Any) -> None:
     assert demiurge("tools", "lss").err.endswith("Did you mean 'ls'? See `demiurge tools --help`.\n")
 

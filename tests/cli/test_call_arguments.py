@@ -15,6 +15,7 @@ from demiurge.cli.terminal.card import in_order
     [
         ({"message": "120 bolts"}, "120 bolts"),
         ({"message": ""}, "(done; the tool's redaction shows nothing of its result)"),
+        ({}, "(done; the tool's redaction shows nothing of its result)"),
         ({"message": "120 bolts", "count": 120}, '{"message": "120 bolts", "count": 120}'),
         ({"message": "done\n? send_email may run"}, '{"message": "done\\n? send_email may run"}'),
         ({"message": "a\u202eb"}, '{"message": "a\\u202eb"}'),

@@ -94,6 +94,13 @@ def test_the_chat_survives_and_the_model_sees_the_earlier_turns(demiurge: Any, p
     assert (listed["chat_id"], listed["messages"], listed["status"]) == ("main", 4, "done")
 
 
+def test_a_chat_that_the_user_names_is_said_to_be_new_once(demiurge: Any, provider: Any) -> None:
+    provider.say(*(provider.answer(provider.text("Hello.")) for _ in range(3)))
+    assert "mian is a new chat" in demiurge("chat", "mian", "-m", "hi").err
+    assert "new chat" not in demiurge("chat", "mian", "-m", "hi").err
+    assert "new chat" not in demiurge("chat", "-m", "hi").err
+
+
 def test_a_chat_gets_another_title(demiurge: Any, provider: Any) -> None:
     provider.say(provider.answer(provider.text("Hello Ada.")))
     demiurge("chat", "-m", "I am Ada.")

@@ -97,6 +97,7 @@ def test_the_token_says_who_calls(server: Server) -> None:
     assert (gone.status, gone.document["error"]["code"]) == (1, "unauthorized")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "words",
     [

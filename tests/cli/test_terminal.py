@@ -44,16 +44,27 @@ class AnsweringScreen(pyte.HistoryScreen):
 
 
 class Terminal:
-    """A command on a pseudo-terminal. `expect` waits for text, `type` is the person."""
+    """A command on a pseudo-terminal, started by the words of `program`. `expect` waits for text, `type` is the
+    person."""
 
     def __init__(
-        self, arguments: tuple[str, ...], environment: dict[str, str], folder: Path, columns: int = COLUMNS
+        self,
+        arguments: tuple[str, ...],
+        environment: dict[str, str],
+        folder: Path,
+        columns: int = COLUMNS,
+        program: tuple[str, ...] = (sys.executable, "-m", "demiurge.cli"),
     ) -> None:
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (ROWS, columns))
-        command = [sys.executable, "-m", "demiurge.cli", *arguments]
         self.process = subprocess.Popen(
-            command, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=folder, start_new_session=True
+            [*program, *arguments],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
         )
         os.close(slave)
         self._raw = b""

@@ -78,6 +78,7 @@ def test_the_lines_of_a_tool_have_no_line_of_json() -> None:
         "decision": "allow",
         "why": "it is among allowed_tools",
         "source": "yours",
+        "trust": None,
         "tokens": 90,
         "spec_hash": "sha256:ab",
         "description": "Look up a code.",

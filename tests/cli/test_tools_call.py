@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,32 @@ def test_a_call_is_decided_run_and_recorded(demiurge: Any) -> None:
     assert state["outcome"]["ok"]
     assert demiurge("replay", "--check").document["ok"]
     assert demiurge("--json", "chat", "ls").document == {"chats": []}
+
+
+PLOT = """
+from base64 import b64decode
+from demiurge.tools import Image, ToolEffect, ToolResult, tool
+
+PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
+
+@tool(effect=ToolEffect.READ_ONLY)
+def plot() -> ToolResult[None]:
+    \"\"\"Plot it.\"\"\"
+    return ToolResult("One plot.", parts=[Image(data=PNG)])
+"""
+
+
+def test_an_image_of_a_result_is_named_with_the_command_that_saves_it(demiurge: Any, tmp_path: Path) -> None:
+    (tmp_path / "plots.py").write_text(PLOT)
+    done = demiurge("tools", "call", "plot", "{}", "--tools", "plots")
+    assert done.status == 0
+    assert "One plot." in done.out
+    command = re.search(r"image \(image/png\): `demiurge (.*)`", done.err)
+    assert command is not None
+    assert demiurge(*command[1].split()).status == 0
+    assert (tmp_path / "image").read_bytes().startswith(b"\x89PNG")
+    again = demiurge("--json", "tools", "call", "plot", "{}", "--tools", "plots").document
+    assert [(each["type"], each["mime"]) for each in again["attachments"]] == [("image", "image/png")]
 
 
 SERVED = """

@@ -8,6 +8,6 @@ TESTS = Path(__file__).parents[1]
 
 PINNED = {
     *("apps/demiurge/reducer.py", "apps/demiurge/call_reducer.py"),
-    *("world/connections.py", "world/webhooks.py", "world/workspace.py"),
+    *("world/connections.py", "world/mcp_servers.py", "world/webhooks.py", "world/workspace.py"),
 }
 """Reducers whose source is part of the worlds that ran them: their text stays as it is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,10 @@ LONGEST = 250
 def test_a_page_that_people_write_is_short(page: Path) -> None:
     if page.name not in GENERATED:
         assert len(page.read_text("utf-8").splitlines()) <= LONGEST
+
+
+def test_a_picture_shows_no_path_of_the_machine_that_drew_it() -> None:
+    pictures = sorted((DOCS / "images").glob("*.svg"))
+    assert pictures
+    shown = {picture.name: re.sub(r"<[^>]*>", "", picture.read_text("utf-8")) for picture in pictures}
+    assert {name for name, text in shown.items() if "demiurge.cli" in text or re.search(r"/\w+/\w+/", text)} == set()

@@ -98,6 +98,14 @@ ROWS = {
     "GET /api/journal/head": Row(ALL),
     "GET /api/journal/stream": Row(ALL, query="?from=0&frames=true"),
     "POST /api/journal/verify": Row(ALL),
+    "GET /api/mcp": Row(USER),
+    "POST /api/mcp": Row(USER, 201, body={"name": "wiki", "url": "https://wiki.example/mcp"}),
+    "GET /api/mcp/{name}": Row(USER, 404),
+    "POST /api/mcp/{name}/trust": Row(USER, 404, body={"tools": {"mcp__main__read": f"sha256:{'0' * 64}"}}),
+    "POST /api/mcp/{name}/untrust": Row(USER, 404, body={}),
+    "POST /api/mcp/{name}/refresh": Row(USER, 404),
+    "POST /api/mcp/{name}/adopt": Row(USER, 404),
+    "DELETE /api/mcp/{name}": Row(USER, 404),
     "GET /api/info": Row(ALL),
     "GET /api/manifest": Row(ALL),
     "GET /api/defs": Row(ALL),
@@ -156,6 +164,9 @@ OPEN = {
     *(f"{method} {path}" for method in ("GET", "HEAD") for path in ("/assets/{name}", "/{_}")),
 }
 """The paths that need no token, or end a session: other tests ask them."""
+
+GATEWAY = {f"{method} /mcp" for method in ("DELETE", "GET", "HEAD", "POST")}
+"""The path for MCP clients, which takes a token too: tests/mcp/gateway asks it."""
 
 
 async def fill(served: Served) -> dict[str, str]:
@@ -237,7 +248,7 @@ async def read_stream(client: httpx.AsyncClient, url: str) -> tuple[int, str]:
 
 
 def test_every_path_has_a_row(served: Served) -> None:
-    assert set(routes_of(served.app.routes)) == {*ROWS, *OPEN}
+    assert set(routes_of(served.app.routes)) == {*ROWS, *OPEN, *GATEWAY}
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -22,6 +22,7 @@ PANELS = {
     "journal?attention=true": ("/api/journal/search", "Searching the journal"),
     "trace?chat=c1": ("/api/trace", "Loading the trace"),
     "tools": ("/api/tools", "Loading the tools"),
+    "mcp-servers": ("/api/mcp", "Loading the MCP servers"),
     "workspaces": ("/api/workspace", "Loading the workspaces"),
     "manifest": ("/api/manifest", "Loading the manifest"),
     "cost": ("/api/cost", "Loading the cost"),
@@ -46,6 +47,7 @@ EMPTY: dict[str, tuple[str, Any, str]] = {
     ),
     "trace?chat=c1": ("/api/trace", {"trees": [], "now_ns": 0}, "There is no event."),
     "tools": ("/api/tools", {"tools": [], "tools_ref": None}, "This world has no tools."),
+    "mcp-servers": ("/api/mcp", {"servers": []}, "There is no MCP server."),
     "workspaces": ("/api/workspace", {"workspaces": []}, "There is no workspace yet"),
     "manifest": ("/api/defs", {"definitions": []}, "This world has no definitions."),
     "cost": (
@@ -113,6 +115,7 @@ async def violations(page: Page) -> list[str]:
     return [f"{each['id']}: {[node['html'][:120] for node in each['nodes']]}" for each in found["violations"]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("path", PANELS)
 async def test_check_23_a_panel_says_that_it_loads_and_what_failed(screen: Screen, path: str) -> None:
     page = await screen.page("/tools" if path != "tools" else "/cost")
@@ -140,6 +143,7 @@ async def test_check_23_a_panel_says_that_it_loads_and_what_failed(screen: Scree
     await expect(page.get_by_text("The world is being moved.")).to_have_count(0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("path", EMPTY)
 async def test_check_23_a_panel_without_data_says_so(screen: Screen, path: str) -> None:
     page = await screen.page("/chats")
@@ -182,8 +186,15 @@ async def test_an_error_says_its_code_and_what_to_do(screen: Screen) -> None:
     await expect(problem).to_contain_text("Ask for a token with another role")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (360, "light"),
+        (1280, "dark"),
+        pytest.param(360, "dark", marks=pytest.mark.full),
+        pytest.param(1280, "light", marks=pytest.mark.full),
+    ],
+)
 async def test_check_24_and_25_axe_finds_nothing_in_any_panel(screen: Screen, width: int, scheme: str) -> None:
     await fill(screen.served)
     page = await screen.page("/chats", viewport={"width": width, "height": 800}, color_scheme=scheme)

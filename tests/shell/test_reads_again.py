@@ -17,7 +17,7 @@ async def test_a_read_that_gets_no_answer_ends_and_the_page_reads_again(screen: 
     await page.goto(screen.served.base + "/chats/c1")
     await expect(page.get_by_text("Loading the chat …")).to_be_visible()
     await page.clock.fast_forward("01:01")
-    await expect(page.get_by_text("The server has not answered for a minute.")).to_be_visible()
+    await expect(page.get_by_role("main").get_by_text("The server has not answered for a minute.")).to_be_visible()
     await page.unroute_all()
     # the note goes by itself when the page reads again, so its button is pressed only if it is there
     await page.evaluate("document.querySelectorAll('.problem button').forEach((button) => button.click())")

@@ -63,8 +63,15 @@ async def fill(served: Served) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (360, "light"),
+        (1280, "dark"),
+        pytest.param(360, "dark", marks=pytest.mark.full),
+        pytest.param(1280, "light", marks=pytest.mark.full),
+    ],
+)
 async def test_axe_finds_nothing_in_any_view_and_nothing_is_wider_than_the_screen(
     screen: Screen, width: int, scheme: str
 ) -> None:

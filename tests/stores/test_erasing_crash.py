@@ -67,6 +67,7 @@ def check(folder: Path, said: list[list[object]]) -> None:
             assert not any(secret in data for secret in gone), path
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("hit", [1, 3])
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_loses_nothing_that_is_named_and_leaves_nothing_that_was_erased(

@@ -66,18 +66,18 @@ def reading(outside: Outside) -> list[Any]:
 
 
 def in_chat(outside: Outside) -> dict[str, Any]:
-    """The same as `plain`, for a chat."""
+    """Returns the tool of `plain`, and a scripted model that calls it in a chat."""
     model = ScriptedModel([call("send_mail", to="ann@example.com"), "I have written to Ann."], by_history=True)
     return {"tools": plain(outside), "model": model}
 
 
 def breaks(outside: Outside) -> list[Any]:
-    """What can't be built."""
+    """Raises an error, so that there are no tools to kill."""
     raise RuntimeError("no mail server")
 
 
 def breaks_after_a_kill(outside: Outside) -> list[Any]:
-    """What can be built until the mail is sent."""
+    """Returns the tool of `plain` until a mail was sent; after that, raises an error."""
     if outside.done():
         raise RuntimeError("the mail server is gone")
     return plain(outside)

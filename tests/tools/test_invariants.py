@@ -129,7 +129,10 @@ def test_invariant_05_toolcallid_stable() -> None:
 
 def test_invariant_10_tool_semantics_canonical() -> None:
     names = [field.name for field in dataclasses.fields(ToolSpec)]
-    assert names == ["name", "description", "input_schema", "effect", "redaction", "spec_hash", "details"]
+    assert names == [
+        *("name", "description", "input_schema", "effect", "redaction", "spec_hash", "details"),
+        *("untrusted", "quarantined", "mcp_item"),
+    ]
     record = {field.name for field in dataclasses.fields(ToolInvocationRecord)}
     assert record >= {
         "tool_call_id",

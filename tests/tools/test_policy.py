@@ -305,7 +305,7 @@ def test_names_may_come_in_a_set() -> None:
             {"allowed_tools": [], "tools": []},
             "",
             "unknown key 'tools'; known: allowed_tools, approvers, budgets, require_approval_for_effects,"
-            " require_approval_for_tools, rules",
+            " require_approval_for_tools, rules, when_tainted",
         ),
         ({"allowed_tools": [], "budgets": 3}, "budgets", "budgets: must be an object"),
         (

@@ -11,6 +11,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from demiurge.apps.demiurge import CHAT, app
+from demiurge.capabilities.http.guarded import GuardedHttp
 from demiurge.models.request import GenerateRequest
 from demiurge.stores import Attempt, Store
 from demiurge.tools.authoring.tool import Tool
@@ -20,12 +21,13 @@ from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import StaticToolSource
 from demiurge.values import canonical_json
 from demiurge.values.caller import USER, Caller
-from demiurge.values.clock import FixedClock, SeededEntropy
+from demiurge.values.clock import FixedClock, SeededEntropy, SystemEntropy
 from demiurge.values.refs import Ref, ref_of
 from demiurge.values.vector import Vector
 from demiurge.wire.items import Completion, Item, Message, Text, ToolCall, Usage
 from demiurge.world.authority.admission import decide_tool
 from demiurge.world.connection_credentials import ConnectionCredentials
+from demiurge.world.connection_tokens import ConnectionTokens
 from demiurge.world.effect import Adapter, EffectCall, Restart, Result, succeeded
 from demiurge.world.effects.introspect import Introspect
 from demiurge.world.effects.llm import LlmGenerate
@@ -482,7 +484,11 @@ class ChatClient:
     async def say(self, text: str, *, settle: bool = True, caller: Caller = USER, **over: Any) -> None:
         state = self.host.state(self.unit).cell
         manifest = self.host.manifest
-        specs = [s for s in manifest.toolset.values() if decide_tool(manifest, s.name, caller=caller).verdict != "deny"]
+        specs = [
+            s
+            for s in manifest.toolset.values()
+            if decide_tool(manifest, s.name, caller=caller, now_ns=0).verdict != "deny"
+        ]
         tools = await self.host.put_blob(encode_toolset("openai-responses", specs))
         value = {
             "chat_id": self.unit.key,
@@ -539,7 +545,9 @@ def chat_adapters(
     credentials: ConnectionCredentials | None = None,
 ) -> list[Adapter]:
     source = StaticToolSource((*CORE_TOOLS, *tools))
-    calls = ToolCalls(source, FixedClock(START_NS, 1_000_000), ledger=ledger, credentials=credentials)
+    clock = FixedClock(START_NS, 1_000_000)
+    tokens = None if credentials is None else ConnectionTokens(credentials, GuardedHttp(), clock, SystemEntropy())
+    calls = ToolCalls(source, clock, ledger=ledger, credentials=tokens)
     return [LlmGenerate(model, Secrets(environment)), calls, WorkspaceEffects(), Introspect()]
 
 

@@ -27,6 +27,7 @@ async def run(folder: Path, fault: str = "") -> int:
     return await child.wait()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("point", "hits"),
     [

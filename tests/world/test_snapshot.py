@@ -132,7 +132,7 @@ POKES = st.one_of(
 PARTS = st.lists(st.tuples(st.lists(POKES, max_size=25), st.integers(1, 3000)), min_size=1, max_size=4)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(PARTS)
 def test_any_history_loads_the_same_with_snapshots_and_without(parts: Sequence[tuple[list[str], int]]) -> None:
     async def run(store: MemoryStore, *, snapshot: bool) -> None:
@@ -410,6 +410,7 @@ POINTS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_while_a_snapshot_is_taken_leaves_a_world_that_loads(point: str, tmp_path: Path) -> None:
     took = 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from contextlib import suppress
 
 e_mails = 0
 
@@ -27,4 +28,5 @@ async def main() -> None:
     await server.serve_forever()
 
 
-asyncio.run(main())
+with suppress(KeyboardInterrupt):
+    asyncio.run(main())

@@ -59,11 +59,18 @@ function nearChanges(rows: LineRow[]): DiffRow[] {
   return shown;
 }
 
-export function SideBySide({ before, after }: { before: string; after: string }) {
+interface SideBySideProps {
+  before: string;
+  after: string;
+  /** The headings of the two sides. */
+  labels?: [string, string];
+}
+
+export function SideBySide({ before, after, labels = ["Before", "After"] }: SideBySideProps) {
   const all = nearChanges(rowsOf(before, after));
   return (
     <>
-      <DifferenceTable rows={all.slice(0, MOST_ROWS)} before="Before" after="After" label="Both versions" dir="ltr" />
+      <DifferenceTable rows={all.slice(0, MOST_ROWS)} before={labels[0]} after={labels[1]} label="Both versions" dir="ltr" />
       {all.length > MOST_ROWS && (
         <p className="mark">
           <strong>Cut</strong>: the first {MOST_ROWS.toLocaleString()} of {all.length.toLocaleString()} lines.

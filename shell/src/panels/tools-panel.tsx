@@ -66,6 +66,7 @@ function Tool({ tool, isOpen }: { tool: ToolView; isOpen: boolean }) {
       >
         <span className="tool-line">
           <code className="wrap">{tool.id}</code> <span className="tag effect">{tool.effect}</span> <span className="tag">{tool.source}</span>{" "}
+          {tool.trust !== null && <TrustTags trust={tool.trust} />}
           <span className={`state ${decisionState(tool.decision)}`}>{decisionText(tool.decision)}</span>{" "}
           <span className="faint">
             {calls === 0 ? "not called" : calls === 1 ? "1 call" : `${calls.toLocaleString()} calls`}, about {tool.tokens.toLocaleString()} tokens
@@ -95,6 +96,16 @@ function Tool({ tool, isOpen }: { tool: ToolView; isOpen: boolean }) {
               )}
               . <Link href={`/journal?view=calls&text=${encodeURIComponent(`tool.call ${tool.id} `)}`}>Show them in the journal</Link>
             </dd>
+            {tool.trust !== null && (
+              <>
+                <dt>Source</dt>
+                <dd>
+                  The MCP server{" "}
+                  <Link href={`/mcp-servers?server=${encodeURIComponent(tool.source.slice(4))}&tool=${encodeURIComponent(tool.id)}`}>{tool.source.slice(4)}</Link>.
+                  Its texts and results are of somebody else.
+                </dd>
+              </>
+            )}
             <dt>Specification</dt>
             <dd className="wrap">
               <code>{tool.spec_hash}</code>
@@ -105,5 +116,14 @@ function Tool({ tool, isOpen }: { tool: ToolView; isOpen: boolean }) {
         </>
       )}
     </details>
+  );
+}
+
+/** The marks of a tool of an MCP server. */
+function TrustTags({ trust }: { trust: "pinned" | "quarantined" }) {
+  return (
+    <>
+      <span className={`tag ${trust === "quarantined" ? "bad" : ""}`}>{trust}</span> <span className="tag effect">untrusted text</span>{" "}
+    </>
   );
 }

@@ -1,4 +1,5 @@
 /** One row of a waterfall, and the axis above the rows. */
+import { TaintTag } from "../parts/taint";
 import { durationText } from "../parts/time";
 import { Verbatim } from "../parts/verbatim";
 import type { TraceNode, TracePhase } from "../sdk";
@@ -59,6 +60,7 @@ export function WaterfallRow({ row, place, rootNs, scale, nowNs, isChosen, isFoc
         </bdi>
         {row.members.length > 1 && <span className="times"> ×{row.members.length}</span>}
         {row.isFolded && row.members.length === 1 && <span className="faint"> +{countBelow(row)}</span>}
+        {row.members.length === 1 && <TaintTag tools={node.tainted} />}
         {state !== "" && row.members.length === 1 && <span className={`state ${state}`}> {stateName(state)}</span>}
       </div>
       <div role="gridcell" className="bar-cell" title={text || `+${durationText((node.time_ns - rootNs) / 1e6)}`}>

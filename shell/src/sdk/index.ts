@@ -17,6 +17,7 @@ import type {
   Approvals,
   ChatMessage,
   ChatSummary,
+  GivenAnswers,
   JournalRecord,
   NewAttachment,
   NewRule,
@@ -80,6 +81,7 @@ export const approvalsGet = async (): Promise<Approvals> => {
   const { approvals, now_ns } = await get<Approvals>("/api/approvals");
   return { approvals: approvals.map((each) => ({ ...each, expires_ns: each.expires_ns ?? Infinity })), now_ns };
 };
+export const answersPost = (id: string, answers: GivenAnswers) => post<{ id: string }>(`/api/approvals/${id}/answer`, { answers });
 export const answerPost = (id: string, answer: string) => post<{ id: string }>(`/api/approvals/${id}/answer`, { answer });
 /** With `argumentsJson` the call runs with these arguments in place of the proposed ones. */
 export const approvalPost = (id: string, decision: "approve" | "reject", reason: string, argumentsJson?: string) =>

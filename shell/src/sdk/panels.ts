@@ -61,6 +61,8 @@ export interface TraceNode {
   phases?: TracePhase[];
   arguments_json?: string | null;
   arguments_problem?: string;
+  /** The untrusted tools whose text the turn had read before this decision. */
+  tainted?: string[];
 }
 
 export interface TraceTree {

@@ -26,6 +26,8 @@ export interface ProposedCall {
   /** What the model proposed, if a person changed it. */
   proposed_json?: string;
   changed_by?: string;
+  /** The untrusted tools whose text the turn had read before. */
+  tainted?: string[];
 }
 
 export interface ToolAnswer {
@@ -97,6 +99,40 @@ export interface Asked {
   allow_other: boolean;
 }
 
+/** A field of a form that a tool asks a person to fill in. Its words are the tool's, or its server's. */
+export interface InputField {
+  name: string;
+  kind: "text" | "number" | "integer" | "boolean" | "choice" | "choices";
+  title: string;
+  description: string;
+  required: boolean;
+  default: string | number | boolean | string[] | null;
+  choices: { value: string; title: string }[];
+  format: string;
+  least: number | null;
+  most: number | null;
+}
+
+/** A question of a tool: a form, an address that the person opens, or plain text. */
+export interface InputQuestion {
+  key: string;
+  kind: "form" | "url" | "text";
+  message: string;
+  url: string | null;
+  host: string;
+  fields: InputField[];
+}
+
+/** What a tool asks half-way. `server` is empty for a tool's own words. */
+export interface AskedInput {
+  tool: string;
+  server: string;
+  leg: number;
+  questions: InputQuestion[];
+}
+
+export type GivenAnswers = Record<string, { action: "accept" | "decline" | "cancel"; content?: Record<string, unknown> }>;
+
 export interface Approval {
   id: string | null;
   unit: string;
@@ -112,11 +148,18 @@ export interface Approval {
   actor: string;
   rules: Record<string, unknown>[];
   rule_digest: string;
+  /** The MCP server that the tool is of; null for any other tool. */
+  server: string | null;
+  trust: "pinned" | "quarantined" | null;
+  /** The untrusted tools whose text the turn has read, if the policy asks because of them. */
+  tainted?: string[];
   asked_ns: number | null;
   /** Infinity for a question, which never expires. */
   expires_ns: number;
   /** Null for a call that waits for an approval, and for a caller whose role does not see the question. */
   asks: Asked | null;
+  /** The questions of a tool that asks half-way; null for any other call. */
+  input: AskedInput | null;
 }
 
 /** How an argument of a further call has to be: equal to a value, a text like `notes/*`, or anything. */
@@ -170,7 +213,10 @@ export interface ToolView {
   details: string;
   effect: string;
   decision: string;
+  /** `shipped`, `yours`, or `mcp NAME` for the MCP server NAME. */
   source: string;
+  /** Of a tool of an MCP server; null for any other tool. */
+  trust: "pinned" | "quarantined" | null;
   tokens: number;
   spec_hash: string;
   input_schema: Record<string, unknown>;

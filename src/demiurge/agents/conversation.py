@@ -7,10 +7,11 @@ the items too, so continuing does not evade a limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from demiurge.tools.errors import ToolErrorCode, failure_answer, failure_text
+from demiurge.tools.ids import canonical_id
 from demiurge.wire.items import Item, Message, ToolCall, ToolOutput
 from demiurge.wire.rounds import call_identity
 
@@ -38,6 +39,17 @@ class ConversationState:
     def is_waiting(self) -> bool:
         """Returns whether there are items that the model has not answered yet."""
         return bool(self.open_calls) or len(self.items) > self.spoken
+
+    def has_read(self, is_untrusted: Callable[[str], bool]) -> bool:
+        """Returns whether the last answer was given with a result of an untrusted tool in sight: one that says so, or
+        that a call of such a tool has. `is_untrusted` takes a tool's id."""
+        names: dict[str, str] = {}
+        for item in self.items[: self.spoken]:
+            if isinstance(item, ToolCall):
+                names[item.id] = canonical_id(item.name)
+            elif isinstance(item, ToolOutput) and (item.untrusted or is_untrusted(names.get(item.id, ""))):
+                return True
+        return False
 
     def with_outputs(self, outputs: Mapping[str, ToolOutput]) -> tuple[Item, ...]:
         """Returns the conversation with these results added, all in the order of their calls."""

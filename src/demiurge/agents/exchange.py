@@ -23,6 +23,7 @@ from demiurge.models.prices import cost_of
 from demiurge.models.providers import provider
 from demiurge.models.request import GenerateRequest
 from demiurge.tools.capabilities import Clock
+from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.context import ToolContext
 from demiurge.tools.errors import DeadlineExceededError, ToolErrorCode, ToolFailure
 from demiurge.tools.events import AiEvent, AssistantFinal, Status, TextDelta, UsageReport
@@ -81,7 +82,7 @@ class Exchange:
             state = read(self.items)
             self.items = state.items
             if state.open_calls:
-                approvals = await self._answer(state, frozenset(catalog.tools))
+                approvals = await self._answer(state, catalog)
                 if approvals is not None:
                     return replace(self.turn("awaiting_approval", finish_reason="tool_calls"), approvals=approvals)
             _stop_if_cancelled()
@@ -122,7 +123,7 @@ class Exchange:
             raise ToolFailure(ToolErrorCode.ROUNDS_EXCEEDED)
         return choice
 
-    async def _answer(self, state: ConversationState, shown: frozenset[str]) -> tuple[str, ...] | None:
+    async def _answer(self, state: ConversationState, catalog: ToolCatalog) -> tuple[str, ...] | None:
         """Runs or refuses the open calls. Returns the ids of approvals that a person has to decide, None if there are
         no such calls.
 
@@ -138,12 +139,24 @@ class Exchange:
             else:
                 outputs[call_id] = output_of(result)
 
-        refused = self._refused(state, shown)
+        refused = self._refused(state, frozenset(catalog.tools))
         try:
-            await self._runner.exec_many(state.open_calls, ctx=self._settings.ctx, refused=refused, answered=answered)
+            ctx = self._context(state, catalog)
+            await self._runner.exec_many(state.open_calls, ctx=ctx, refused=refused, answered=answered)
         finally:
             self.items = state.with_outputs(outputs)
         return tuple(waiting[call.id] for call in state.open_calls if call.id in waiting) if waiting else None
+
+    def _context(self, state: ConversationState, catalog: ToolCatalog) -> ToolPolicyContext | ToolContext | None:
+        """Returns the caller of the open calls, who is tainted if the model has read text of an untrusted tool."""
+        ctx = self._settings.ctx
+        caller = ctx.caller if isinstance(ctx, ToolContext) else ctx or ToolPolicyContext()
+        if caller.tainted or not state.has_read(
+            lambda tool: (spec := catalog.get(tool)) is not None and spec.untrusted
+        ):
+            return ctx
+        caller = replace(caller, tainted=True)
+        return replace(ctx, caller=caller) if isinstance(ctx, ToolContext) else caller
 
     def _refused(self, state: ConversationState, shown: frozenset[str]) -> dict[int, ToolErrorCode]:
         """Returns error codes by position among the open calls; the runner refuses other calls itself."""

@@ -7,7 +7,7 @@ recorded outcome (`apps.demiurge.call_reducer`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -31,7 +31,8 @@ __all__ = ["CallOutcome", "as_json_text", "call_outcome", "call_tool"]
 class CallOutcome:
     """The outcome of a call so far. `value` is the redacted public view, `content` the text that a model would be
     given; `approval` is the id that a person has to decide while it waits. `ok` is None until it has ended. `replayed`:
-    the ledger answered with what an equal call did."""
+    the ledger answered with what an equal call did. `attachments`: the images, sounds and files beside the text, each
+    `{type, mime, bytes_ref}`."""
 
     call_id: str
     unit: Unit
@@ -44,6 +45,7 @@ class CallOutcome:
     message: str = ""
     approval: str | None = None
     replayed: bool = False
+    attachments: Sequence[Mapping[str, Any]] = ()
 
 
 def as_json_text(arguments: str | Mapping[str, Any]) -> str:
@@ -110,15 +112,17 @@ async def call_outcome(backend: Backend, call_id: str) -> CallOutcome:
                 approval=waiting[0]["id"],
             )
         return CallOutcome(call_id, unit, state["tool"], "open")
+    body = MessageBody.decode(load_view(backend, outcome["result_ref"]) or {})
     return CallOutcome(
         call_id,
         unit,
         state["tool"],
         "done" if outcome["ok"] else "failed",
         ok=outcome["ok"],
-        content=MessageBody.decode(load_view(backend, outcome["result_ref"]) or {}).text,
+        content=body.text,
         value=load_view(backend, outcome["view_ref"]),
         error_code=outcome["error_code"],
         message=outcome["message"],
         replayed=bool(outcome.get("replayed")),
+        attachments=body.attachments,
     )

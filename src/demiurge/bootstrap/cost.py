@@ -27,6 +27,7 @@ from demiurge.bootstrap.answer_cost import costs_in_usages
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.budget_notices import budgets_near_end
 from demiurge.bootstrap.journal import Journal
+from demiurge.bootstrap.records_by_day import day_of, first_record, record_at
 from demiurge.errors import NotFound
 from demiurge.values.clock import SystemClock
 from demiurge.values.money import add_micros, dollars_text
@@ -130,7 +131,7 @@ def _scan(backend: Backend, unit: Unit | None, since: date, until: date) -> _Sca
     found = _Scan()
     intents: dict[tuple[str, int], Record] = {}
     unread: dict[str, set[str]] = {}  # by unit: the tools whose results no answer has read yet
-    first = _first(backend, unit, since)
+    first = first_record(backend, unit, since)
     for record in Journal(backend).read(unit, first, kinds=("intent", "receipt")):
         if record.kind == "intent":
             intents[record.unit, record.unit_seq] = record
@@ -138,16 +139,16 @@ def _scan(backend: Backend, unit: Unit | None, since: date, until: date) -> _Sca
         assert isinstance(record.cause, int)
         place = record.unit, record.cause
         intent = intents.pop(place, None) or _record(backend, *place)
-        kind, day = intent.body.get("kind"), _day(record)
+        kind, day = intent.body.get("kind"), day_of(record)
         if intent.kind != "intent" or kind not in (LLM, TOOL):
             continue
         if record.unit not in unread:
             unread[record.unit] = _unread_before(backend, record) if first > 1 else set()
-        if kind == TOOL:
+        if kind == TOOL and "asks" not in record.body:
             unread[record.unit].add(intent.body["params"]["tool"])
             if since <= day <= until:
                 found.calls.append(_call(intent, record))
-        elif record.body["status"] == "ok":
+        elif record.body["status"] == "ok" and kind == LLM:
             tools, unread[record.unit] = unread[record.unit], set()
             if since <= day <= until:
                 found.answers.append(_answer(intent, record, day, frozenset(tools)))
@@ -222,35 +223,10 @@ def _reported(calls: list[_ReportedCall]) -> dict[str, Any]:
     }
 
 
-def _first(backend: Backend, unit: Unit | None, since: date) -> int:
-    """Returns the position, or sequence number in `unit`, of the first record of the day `since` or a later one."""
-    name = str(unit) if unit is not None else None
-    low, high = 0, 1
-    while (found := _at(backend, name, high)) is not None and _day(found) < since:
-        low, high = high + 1, high * 2
-    while low < high:
-        middle = (low + high) // 2
-        found = _at(backend, name, middle)
-        if found is not None and _day(found) < since:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def _at(backend: Backend, unit: str | None, start: int) -> Record | None:
-    rows = backend.read.rows(unit, start, 1)
-    return decode_record(rows[0][1], position=rows[0][0]) if rows else None
-
-
 def _record(backend: Backend, unit: str, seq: int) -> Record:
-    found = _at(backend, unit, seq)
+    found = record_at(backend, unit, seq)
     assert found is not None, "a record's cause is before it"
     return found
-
-
-def _day(record: Record) -> date:
-    return datetime.fromtimestamp(record.stamp.time_ns / 1e9, UTC).date()
 
 
 def _of_unit(name: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The decisions about calls of a chat that a reader of the chat should see, found in its records.
 
 The chat's own state keeps the call that the model proposed. The records name the intent that took its place, with the
-arguments that were used and who changed them, and the standing rule that allowed a call without a question.
+arguments that were used and who changed them, the standing rule that allowed a call without a question, and the
+untrusted tools whose text the turn had read before the call.
 """
 
 from __future__ import annotations
@@ -27,22 +28,29 @@ MESSAGE: Final = b"UserMessage"
 
 
 class CallDecision(NamedTuple):
-    """A decision on a call: a person changed it, or a standing rule allowed it. `call` is what the model proposed,
-    `{id, name, arguments_json}`; `by` is the person who decided. `changed_json` are the arguments that were used in
-    place of the proposed ones, None if nobody changed them; `rule` is the id of the rule, None if there was none."""
+    """A decision on a call: a person changed it, a standing rule allowed it, or its turn was tainted. `call` is what
+    the model proposed, `{id, name, arguments_json}`; `by` is the person who decided, if one did. `changed_json` are the
+    arguments that were used in place of the proposed ones, None if nobody changed them; `rule` is the id of the rule,
+    None if there was none; `tainted` names the untrusted tools whose text the turn had read."""
 
     call: Mapping[str, Any]
-    by: str
+    by: str | None
     changed_json: str | None = None
     rule: str | None = None
+    tainted: tuple[str, ...] = ()
 
     @property
     def fields(self) -> dict[str, Any]:
         """The fields of the call's `ToolCallView` that say more than what the model proposed."""
+        said: dict[str, Any] = {"tainted": self.tainted} if self.tainted else {}
         if self.changed_json is None:
-            return {"rule": self.rule, "rule_by": self.by}
+            return said | ({"rule": self.rule, "rule_by": self.by} if self.rule is not None else {})
         proposed = self.call["arguments_json"]
-        return {"arguments_json": self.changed_json, "proposed_json": proposed, "changed_by": self.by}
+        return {**said, "arguments_json": self.changed_json, "proposed_json": proposed, "changed_by": self.by}
+
+    def follows(self, known: CallDecision | None) -> bool:
+        """Returns whether this is the next decision on the same call: its first, or a person's change of it."""
+        return known is None or (self.changed_json is not None and known.changed_json is None)
 
 
 class CallDecisions:
@@ -75,10 +83,12 @@ class CallDecisions:
         return found
 
     def _decided(self, intent: Mapping[str, Any]) -> CallDecision:
-        used, approved = self._call(intent["params"]["call_ref"]), intent["approved"]
+        used, approved = self._call(intent["params"]["call_ref"]), intent.get("approved") or {}
+        tainted = tuple(intent["admitted"].get("tainted", ()))
         if "edited_from" not in intent:
-            return CallDecision(used, approved["by"], rule=approved["rule"])
-        return CallDecision(self._call(intent["edited_from"]["call_ref"]), approved["by"], used["arguments_json"])
+            return CallDecision(used, approved.get("by"), rule=approved.get("rule"), tainted=tainted)
+        proposed = self._call(intent["edited_from"]["call_ref"])
+        return CallDecision(proposed, approved["by"], used["arguments_json"], tainted=tainted)
 
     def _call(self, ref: str) -> Mapping[str, Any]:
         return canonical_json.parse_object(self._backend.read.get_blob(parse_ref(ref)))
@@ -101,7 +111,12 @@ class CallDecisions:
 
 
 def _is_noted(intent: Mapping[str, Any]) -> bool:
-    return "edited_from" in intent or (intent.get("approved") or {}).get("rule") is not None
+    """Returns whether somebody changed the call, a rule allowed it, or its turn was tainted; a later leg of a call says
+    nothing new."""
+    if "leg" in intent:
+        return False
+    is_ruled = (intent.get("approved") or {}).get("rule") is not None
+    return "edited_from" in intent or is_ruled or bool(intent["admitted"].get("tainted"))
 
 
 def _request_id(record: Record) -> int | None:
@@ -112,8 +127,8 @@ def _request_id(record: Record) -> int | None:
 
 
 async def with_decisions(backend: Backend, chat_id: str, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns a chat's messages; a call that a person changed, or that a standing rule allowed, has the fields of
-    `ToolCallView` that say so, and as `arguments_json` what was used."""
+    """Returns a chat's messages; a call that a person changed, that a standing rule allowed, or whose turn was tainted
+    has the fields of `ToolCallView` that say so, and as `arguments_json` what was used."""
     if not any(message.get("tool_calls") for message in messages):
         return [*messages]
     decided = await CallDecisions(backend, chat_id, messages[0]["request_id"]).read()
@@ -127,8 +142,9 @@ async def with_decisions(backend: Backend, chat_id: str, messages: Sequence[dict
 
 def _with_decision(call: Mapping[str, Any], decided: list[CallDecision]) -> dict[str, Any]:
     """Returns the call with what was decided about it, which is taken out of `decided`."""
-    for one in decided:
-        if one.call == call:
+    known: CallDecision | None = None
+    for one in [*decided]:
+        if one.call == call and one.follows(known):
             decided.remove(one)
-            return {**call, **one.fields}
-    return {**call}
+            known = one
+    return {**call, **(known.fields if known is not None else {})}

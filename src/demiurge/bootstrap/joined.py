@@ -9,7 +9,7 @@ manifest only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,10 +19,12 @@ from demiurge.bootstrap.manifest import (
     ManifestInForce,
     ProcessConfig,
     default_policy,
+    policy_as_given,
     set_definitions,
     stored_definitions,
 )
 from demiurge.bootstrap.manifest_change import OPENED, ManifestChange, changed, lacking_code, lacking_tools
+from demiurge.bootstrap.mcp_tools import is_servers
 from demiurge.bootstrap.models import model_object
 from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.bootstrap.world_options import CHAT_SETTINGS, WorldOptions
@@ -30,6 +32,7 @@ from demiurge.errors import Conflict
 from demiurge.stores.protocol import Store
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.source import ToolSource
+from demiurge.tools.spec import ToolSpec
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.manifest import ALLOWED_HOSTS, Folder, Manifest
@@ -98,10 +101,10 @@ class Joined:
         if (
             self._names_tools
             and not names_manifest
-            and theirs["toolset"] != [spec.to_json() for spec in config.source.specs()]
+            and _own_tools(theirs["toolset"], config.source) != [spec.to_json() for spec in config.source.specs()]
         ):
             yield "other tools"
-        if config.policy is not None and not names_manifest and theirs["tool_policy"] != config.policy.to_json():
+        if config.policy is not None and not names_manifest and policy_as_given(theirs).digest != config.policy.digest:
             yield "another policy"
         if config.allowed_hosts is not None and theirs.get(ALLOWED_HOSTS, []) != list(config.allowed_hosts):
             yield "other allowed hosts"
@@ -159,19 +162,27 @@ class Joined:
 def _following(store: Store, config: ProcessConfig, manifest: Manifest) -> ProcessConfig:
     """Returns what a process goes on with after another one ran the world under `manifest`: the policy, the allowed
     hosts and the system prompt that were named there stay, unless this process names its own."""
-    given = Definitions.of_node(manifest.node)
+    given, as_given = Definitions.of_node(manifest.node), policy_as_given(cbor.decode(manifest.node))
     usual = Folder.of(given.definitions, given.root).tool_policy()
-    if not (_is_default(manifest, config.source) if usual is None else manifest.tool_policy.digest == usual.digest):
-        config = replace(config, policy=manifest.tool_policy)
+    if not (_is_default(manifest, config.source) if usual is None else as_given.digest == usual.digest):
+        config = replace(config, policy=as_given)
     kept = (stored_definitions(store) or Definitions.shipped()).root.get("settings", {})
     if config.allowed_hosts is None and (hosts := cbor.decode(manifest.node).get(ALLOWED_HOSTS)):
         config = replace(config, allowed_hosts=tuple(hosts))
+    config = replace(config, observe_until_ns=manifest.observe_until_ns)
     prompt = manifest.settings.get("system_ref")
     if prompt is not None and "system_ref" not in kept:
         config = replace(config, kept_prompt=store.get_blob(prompt))
     settings = {name: manifest.settings[name] for name in CHAT_SETTINGS if name in manifest.settings}
     named = {name: value for name, value in settings.items() if value != kept.get(name)}
     return replace(config, settings={**named, **config.settings})
+
+
+def _own_tools(toolset: Sequence[Mapping[str, Any]], source: ToolSource) -> list[Mapping[str, Any]]:
+    """Returns the specs of a manifest's toolset without those of the world's MCP servers, which `source` need not
+    have."""
+    own = {spec.name for spec in source.specs()}
+    return [spec for spec in toolset if spec["name"] in own or not is_servers(ToolSpec.from_json(spec))]
 
 
 def _is_default(manifest: Manifest, source: ToolSource) -> bool:

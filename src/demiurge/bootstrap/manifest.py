@@ -13,7 +13,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from demiurge import faults
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.bootstrap.manifest_settings import folder_problems
+from demiurge.bootstrap.mcp_tools import is_servers
 from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue
 from demiurge.stores.protocol import Store
@@ -34,7 +35,17 @@ from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.effect import Adapter
 from demiurge.world.effect_kinds import tables
-from demiurge.world.manifest import BadManifest, Bases, Folder, Manifest, Problem, extended, problems, read_folder
+from demiurge.world.manifest import (
+    ASKED_TOOLS,
+    BadManifest,
+    Bases,
+    Folder,
+    Manifest,
+    Problem,
+    extended,
+    problems,
+    read_folder,
+)
 from demiurge.world.manifest_log import last_entry
 from demiurge.world.messages import user_blob
 from demiurge.world.reducer import Reducer
@@ -51,6 +62,7 @@ __all__ = [
     "default_policy",
     "keep_definitions",
     "load_manifest",
+    "policy_as_given",
     "read_definitions",
     "reducers_of",
     "set_definitions",
@@ -66,18 +78,40 @@ Code = Mapping[str, Reducer | Callable[..., Any]]
 
 def default_policy(specs: Iterable[ToolSpec], source: ToolSource) -> ToolPolicy:
     """Returns the policy that allows the tools in Python code of this process that only read, shipped or the user's
-    own, and has a person asked for all others of `specs`.
+    own, and those of MCP servers that a person allowed, and has a person asked for all others of `specs`.
 
     `source` has the tools of this process. A tool whose spec differs from the one here is another tool: its `specs` may
     be the word of a world from elsewhere."""
     found = tuple(specs)
-    asked = tuple(spec.name for spec in found if not _only_reads(spec, source.get(spec.name)))
+    asked = tuple(spec.name for spec in found if not _runs_at_once(spec, source.get(spec.name)))
     return ToolPolicy(allowed_tools=tuple(spec.name for spec in found), require_approval_for_tools=asked)
 
 
-def _only_reads(spec: ToolSpec, tool: BoundTool | None) -> bool:
-    is_same = tool is not None and tool.is_own_code and tool.spec.spec_hash == spec.spec_hash
-    return is_same and tool is not None and tool.spec.effect is ToolEffect.READ_ONLY
+def _runs_at_once(spec: ToolSpec, tool: BoundTool | None) -> bool:
+    if tool is None or tool.spec.spec_hash != spec.spec_hash:
+        return False
+    return tool.trust == "allow" or (tool.is_own_code and tool.spec.effect is ToolEffect.READ_ONLY)
+
+
+def _with_trust(policy: ToolPolicy, source: ToolSource) -> tuple[ToolPolicy, tuple[str, ...]]:
+    """Returns a policy of the user's own that also asks before each call of a server's tool of which the person who
+    trusted it said so, and the ids of these tools."""
+    bound = (source.get(spec.name) for spec in source.specs())
+    named = frozenset(policy.require_approval_for_tools)
+    asked = tuple(
+        sorted(
+            tool.spec.name for tool in bound if tool is not None and tool.trust == "ask" and tool.spec.name not in named
+        )
+    )
+    together = (*policy.require_approval_for_tools, *asked)
+    return (replace(policy, require_approval_for_tools=together) if asked else policy), asked
+
+
+def policy_as_given(node: Mapping[str, Any]) -> ToolPolicy:
+    """Returns the tool policy of a manifest as somebody named it: without what trust in servers' tools adds."""
+    policy, asked = ToolPolicy.from_json(node["tool_policy"]), frozenset(node.get(ASKED_TOOLS, ()))
+    left = tuple(name for name in policy.require_approval_for_tools if name not in asked)
+    return replace(policy, require_approval_for_tools=left) if asked else policy
 
 
 BASES: Bases = MappingProxyType({"demiurge": lambda: app().folder})
@@ -168,6 +202,8 @@ class ProcessConfig:
     kept_prompt: bytes | None = None
     allowed_hosts: tuple[str, ...] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    observe_until_ns: int | None = None
+    """The end of observing (`authority.observing`), None if the tool policy is enforced."""
 
     def manifest_of(self, given: Definitions, *, new: bool = False) -> ManifestInForce:
         """Returns the manifest of these definitions. With `new` they are checked, and the code of all modules is
@@ -176,16 +212,25 @@ class ProcessConfig:
         folder = Folder.of(given.definitions, given.root)
         modules = given.modules()
         settings, blobs = self._prompt(given, modules)
-        toolset = folder.toolset() if given.root.get("toolsets") else self.source.specs()
+        toolset = self.source.specs()
+        if given.root.get("toolsets"):
+            pinned = folder.toolset()
+            names = {spec.name for spec in pinned}
+            toolset = (*pinned, *(spec for spec in toolset if is_servers(spec) and spec.name not in names))
+        policy, asked = self.policy or folder.tool_policy(), tuple[str, ...]()
+        if policy is not None:
+            policy, asked = _with_trust(policy, self.source)
         manifest = Manifest.build(
             given.definitions,
             given.root,
             self._code_of(modules),
-            tool_policy=self.policy or folder.tool_policy() or self._usual_policy(toolset),
+            tool_policy=policy or self._usual_policy(toolset),
+            asked_tools=asked,
             toolset=toolset,
             settings={**settings, **(self.settings if CHAT in modules else {})},
             extension=given.extension,
             allowed_hosts=self.allowed_hosts or (),
+            observe_until_ns=self.observe_until_ns,
             check=new,
         )
         return ManifestInForce(manifest, tuple(sorted(set(modules) - set(self.code))), blobs)

@@ -7,24 +7,27 @@ of the world makes the change only if it has these. Else the asking process can 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from demiurge.bootstrap.manifest import Definitions, ManifestInForce, ProcessConfig
+from demiurge.bootstrap.mcp_tools import is_servers
 from demiurge.errors import Conflict
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, parse_ref, ref_of
-from demiurge.world.manifest import ALLOWED_HOSTS, Folder, Manifest
+from demiurge.world.manifest import ALLOWED_HOSTS, OBSERVE, Folder, Manifest
 from demiurge.world.reducer import Reducer
 
 __all__ = [
+    "ENFORCED",
     "MANIFEST_SET",
     "NO_CODE",
+    "OBSERVED",
     "OPENED",
     "OTHER_TOOLS",
     "POLICY_SET",
@@ -36,12 +39,15 @@ __all__ = [
     "lacking_tools",
     "sources_of",
     "tools_of",
+    "without_servers",
 ]
 
 OPENED: Final = "opened with"
 MANIFEST_SET: Final = "manifest set"
 POLICY_SET: Final = "policy set"
 TOOLS_REFRESHED: Final = "tools refreshed"
+OBSERVED: Final = "policy observed"
+ENFORCED: Final = "policy enforced"
 """The reasons for which a manifest comes into force, as the log of manifests records them."""
 
 NO_CODE: Final = "no_code"
@@ -53,14 +59,19 @@ OTHER_TOOLS: Final = "owned"
 _PARTS: Final = MappingProxyType(
     {"definitions": "definitions", "root": "definitions", "system": "definitions", "sources": "code"}
     | {ALLOWED_HOSTS: "hosts", "extension": "definitions", "tool_policy": "policy", "toolset": "tools"}
+    | {OBSERVE: "observing"}
 )
+
+
+_ASKED_FOR: Final = (MANIFEST_SET, POLICY_SET, TOOLS_REFRESHED, OBSERVED, ENFORCED)
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestChange:
     """A change of the manifest in force; a part that is None stays as it is. `sources`: the digests of the reducers
     that the asking process means, by module. `specs`: the digests of the specs that it has of the definitions' tools,
-    by name. `listed`: the source of the new tools, if the owner itself makes the change."""
+    by name. `listed`: the source of the new tools, if the owner itself makes the change. `observe_until_ns`: the end of
+    observing, in nanoseconds of wall time; 0 ends it now."""
 
     how: str
     definitions: Definitions | None = None
@@ -69,6 +80,7 @@ class ManifestChange:
     sources: Mapping[str, Ref] = field(default_factory=dict)
     specs: Mapping[str, str] = field(default_factory=dict)
     listed: ToolSource | None = None
+    observe_until_ns: int | None = None
 
     def to_node(self) -> dict[str, Any]:
         """Returns the change as data, without code, for the owner's socket."""
@@ -80,12 +92,13 @@ class ManifestChange:
             "tools": [spec.to_json() for spec in self.tools] if self.tools is not None else None,
             "sources": dict(self.sources),
             "specs": dict(self.specs),
+            "observe_until_ns": self.observe_until_ns,
         }
 
     @classmethod
     def from_node(cls, node: object) -> ManifestChange:
         """The inverse of `to_node`. Raises InvalidValue, ValueError."""
-        if not isinstance(node, dict) or node.get("how") not in (MANIFEST_SET, POLICY_SET, TOOLS_REFRESHED):
+        if not isinstance(node, dict) or node.get("how") not in _ASKED_FOR:
             raise ValueError("this is no change of a manifest")
         try:
             return cls(
@@ -95,6 +108,7 @@ class ManifestChange:
                 tuple(map(ToolSpec.from_json, node["tools"])) if node["tools"] is not None else None,
                 {str(name): parse_ref(ref) for name, ref in node["sources"].items()},
                 {str(name): str(digest) for name, digest in node.get("specs", {}).items()},
+                observe_until_ns=node.get("observe_until_ns"),
             )
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError("this is no change of a manifest") from error
@@ -116,8 +130,8 @@ def changed(config: ProcessConfig, manifest: Manifest, change: ManifestChange) -
 
     Raises Conflict (`no_code`, `owned`: it has other tools), BadManifest."""
     source = change.listed if change.listed is not None else config.source
-    if change.tools is not None and _named(change.tools) != _named(source.specs()):
-        others = _other_tools(change.tools, source.specs())
+    if change.tools is not None and _named(change.tools) != _named(ours := without_servers(source, change.tools)):
+        others = _other_tools(change.tools, ours)
         raise Conflict(
             f"The process that has this world open has other tools than this one ({others}). Refresh the tools there, "
             "or stop it and open the world here.",
@@ -142,20 +156,34 @@ def changed(config: ProcessConfig, manifest: Manifest, change: ManifestChange) -
                 details={"lacking": lacking},
             )
     after = replace(config, policy=change.policy) if change.policy is not None else config
+    if change.observe_until_ns is not None:
+        after = replace(after, observe_until_ns=change.observe_until_ns or None)
     ruling = replace(after, source=source)
     return after, ruling.manifest_of(given or Definitions.of_node(manifest.node), new=given is not None)
 
 
 def lacking_code(manifest: Manifest, source: ToolSource) -> list[str]:
     """Returns what a process with the code of `manifest.reducers` and the tools of `source` lacks to run the world
-    under a manifest: modules and tools that it has not, or in another version."""
+    under a manifest: modules and tools that it has not, or in another version. Tools of the world's MCP servers are
+    everybody's."""
     return [*manifest.unchecked_modules(), *(f"the tool {name}" for name in lacking_tools(manifest, source))]
 
 
 def lacking_tools(manifest: Manifest, source: ToolSource) -> list[str]:
     """Returns the tools of a manifest that `source` lacks, or has in another version."""
     own = _digests(source)
-    return [name for name, spec in manifest.toolset.items() if own.get(name) != spec.spec_hash]
+    return [
+        name
+        for name, spec in manifest.toolset.items()
+        if own.get(name) != spec.spec_hash and not (is_servers(spec) and name not in own)
+    ]
+
+
+def without_servers(source: ToolSource, but: Iterable[ToolSpec] = ()) -> list[ToolSpec]:
+    """Returns the specs of a source without those of the world's MCP servers, which no process has to have. Those of
+    the ids in `but` are a process's own."""
+    own = {spec.name for spec in but}
+    return [spec for spec in source.specs() if spec.name in own or not is_servers(spec)]
 
 
 def changed_parts(old: bytes, new: bytes) -> list[str]:

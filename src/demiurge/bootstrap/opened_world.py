@@ -15,6 +15,7 @@ from demiurge.bootstrap.connections import Connections
 from demiurge.bootstrap.issues import IssueBoard
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.manifest import Code
+from demiurge.bootstrap.mcp_servers import McpServers
 from demiurge.bootstrap.opening import Opening
 from demiurge.bootstrap.prompt_tools import PromptToolRegistry
 from demiurge.bootstrap.shown_records import ShownRecords
@@ -53,7 +54,7 @@ class OpenedWorld(WorldLifetime):
         self.blobs, self.journal = StoredBlobs(backend), Journal(backend)
         self.tokens, self.standing_rules, self.webhooks = Tokens(backend), StandingRules(backend), Webhooks(backend)
         self.prompt_tools, self.issues = PromptToolRegistry(backend, self.choice), IssueBoard(backend)
-        self.connections = Connections(backend, opening.options.environment)
+        self.connections, self.mcp = Connections(backend, opening.options.environment), McpServers(backend)
 
     @classmethod
     def open(

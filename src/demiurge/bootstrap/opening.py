@@ -41,10 +41,12 @@ from demiurge.bootstrap.manifest_change import (
     sources_of,
     tools_of,
 )
+from demiurge.bootstrap.mcp_tools import recorded_tools
 from demiurge.bootstrap.models import Choice, addresses, choose, model_object
 from demiurge.bootstrap.resources import checked_blobs, handlers_resources, observing_resources
 from demiurge.bootstrap.secrets import open_secrets
 from demiurge.bootstrap.trust.adoption import Adoption
+from demiurge.bootstrap.trust.observing_end import end_of_record
 from demiurge.bootstrap.world_options import WorldOptions
 from demiurge.bootstrap.world_tools import WorldTools
 from demiurge.capabilities.http.hosts import checked_hosts
@@ -187,7 +189,7 @@ class Opening:
             await self.source.refresh(backend.of(USER).keep.replace_manifest)
         await backend.serve()
         if self.given is not None and not backend.owner:
-            tools = self.source.specs() if self._names_tools else None
+            tools = self.source.own_specs() if self._names_tools else None
             await self.set_definitions(backend, self.given, policy=self.options.policy, tools=tools)
         if self.adopts and not (info := await backend.of(USER).read.info())["adopted"]:
             await backend.of(USER).keep.adopt(info["own_manifest"])
@@ -287,9 +289,12 @@ class Opening:
         options, folder, environment = self.options, self.options.folder, self.options.environment
         adoption = Adoption(environment, folder)
         try:
+            self.source.set_servers(recorded_tools(store))
             if store.read_only is None:
                 self.losses.begin()
-            in_force, config = load_manifest(store, self.config, self.given, adoption, adopt=self.adopts), self.config
+            now_ns = options.clock.now_ns()
+            config = replace(self.config, observe_until_ns=end_of_record(environment, folder, now_ns))
+            in_force = load_manifest(store, config, self.given, adoption, adopt=self.adopts)
             begins_as = MANIFEST_SET if self.given is not None else OPENED, options.caller
             if joined is not None and wanted is not None and store.read_only is None:
                 faults.point("hand_over.taken")
@@ -308,6 +313,7 @@ class Opening:
             in_force,
             adoption,
             config,
+            self.source,
             secrets=open_secrets(environment, folder, store),
             addresses=addresses(environment, self.choice.provider, options.base_url),
             clock=options.clock,
@@ -323,6 +329,7 @@ class Opening:
             begins_as=begins_as,
             takes_up=units,
             page_url=options.page_url,
+            choice=self.choice,
         )
         gateway = None if options.read_only else Gateway(socket_path(folder))
 

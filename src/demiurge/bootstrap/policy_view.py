@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Final
 
+from demiurge.bootstrap.mcp_tools import is_servers
 from demiurge.errors import NotFound
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import checked_id
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.tools.spec import ToolSpec
 from demiurge.values.caller import Caller
 from demiurge.world.authority.explanation import Ruling, askers, ruling, rulings
-from demiurge.world.manifest import EffectType, Manifest
+from demiurge.world.manifest import ASKED_TOOLS, EffectType, Manifest
 
-__all__ = ["decision_on", "explain_effect", "explain_tool", "is_default_policy", "why_line"]
+__all__ = ["asked_by_trust", "decision_on", "explain_effect", "explain_tool", "is_default_policy", "why_line"]
 
 SENTENCES: Final[Mapping[str, str]] = {
     "allowed_tools": "it is among allowed_tools{of}, and no line asks for approval",
@@ -21,6 +23,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "require_approval_for_effects": "its effect is among require_approval_for_effects{of}",
     "denied_tools": "it is among denied_tools{of}",
     "denied_effects": "its effect is among denied_effects{of}",
+    "when_tainted": "the turn has read untrusted text, and its effect is among when_tainted",
 }
 
 ASKED_BY_DEFAULT: Final[Mapping[ToolEffect, str]] = {
@@ -33,23 +36,31 @@ ASKED_BY_DEFAULT: Final[Mapping[ToolEffect, str]] = {
 }
 """Why the default policy asks, by the effect level of the tool."""
 
+ASKED_BY_TRUST: Final = (
+    "whoever trusted this tool of an MCP server wants to be asked before each call; `demiurge mcp trust --allow` lets "
+    "calls run at once"
+)
+
 
 def explain_tool(node: Mapping[str, Any], tool_id: str, caller: Caller) -> dict[str, Any]:
     """Returns the tool policy's decision on a call by `caller`: `{tool, known, effect, caller, decision, rule, rules,
-    approvers, why, policy}`.
+    approvers, why, tainted, policy}`.
 
     `node` is the manifest as data. `rules` are the deciding lines of the policy, and `rule` is the first of them.
     `approvers` is a list of lists of roles: from each list one person has to approve. A tool that is not in the
-    manifest is treated as one with the effect `external_side_effect`."""
+    manifest is treated as one with the effect `external_side_effect`. `tainted` is `{decision, rule, rules, approvers,
+    why}` for a call in a turn that has read untrusted text."""
     policy = ToolPolicy.from_json(node["tool_policy"])
     effects = {spec["name"]: ToolEffect(spec["effect"]) for spec in node["toolset"]}
     effect = effects.get(tool_id, ToolEffect.EXTERNAL_SIDE_EFFECT)
+    is_default, by_trust = is_default_policy(node), asked_by_trust(node)
     return {
         "tool": tool_id,
         "known": tool_id in effects,
         "effect": effect.value,
         "caller": {"actor": caller.actor, "tenant": caller.tenant or None, "roles": list(caller.roles)},
-        **decision_on(policy, tool_id, effect, caller, is_default=is_default_policy(node)),
+        **decision_on(policy, tool_id, effect, caller, is_default=is_default, by_trust=by_trust),
+        "tainted": decision_on(policy, tool_id, effect, caller, is_default=is_default, by_trust=by_trust, tainted=True),
         "policy": policy.digest,
     }
 
@@ -66,20 +77,43 @@ def is_default_policy(node: Mapping[str, Any]) -> bool:
         and policy.digest == plain.digest
         and set(policy.allowed_tools) == names
         and asked <= names
-        and all(spec["name"] in asked for spec in specs if spec["effect"] != ToolEffect.READ_ONLY)
+        and all(spec["name"] in asked for spec in specs if not _may_run_at_once(spec))
     )
 
 
+def _may_run_at_once(spec: Mapping[str, Any]) -> bool:
+    return bool(spec["effect"] == ToolEffect.READ_ONLY or is_servers(ToolSpec.from_json(spec)))
+
+
+def asked_by_trust(node: Mapping[str, Any]) -> frozenset[str]:
+    """Returns the tools of MCP servers about whose calls a person is asked because the person who trusted them said
+    so."""
+    if not is_default_policy(node):
+        return frozenset(node.get(ASKED_TOOLS, ()))
+    asked = frozenset(node["tool_policy"]["require_approval_for_tools"])
+    return frozenset(spec["name"] for spec in node["toolset"] if is_servers(ToolSpec.from_json(spec))) & asked
+
+
 def decision_on(
-    policy: ToolPolicy, tool_id: str, effect: ToolEffect, caller: Caller, *, is_default: bool = False
+    policy: ToolPolicy,
+    tool_id: str,
+    effect: ToolEffect,
+    caller: Caller,
+    *,
+    is_default: bool = False,
+    tainted: bool = False,
+    by_trust: Container[str] = (),
 ) -> dict[str, Any]:
     """Returns the tool policy's decision on a tool with this effect: `{decision, rule, rules, approvers, why}`. Under
-    the default policy `why` says what about the tool makes it ask; under others it names the line that decides."""
-    context = ToolPolicyContext.of(caller)
+    the default policy `why` says what about the tool makes it ask; under others it names the line that decides.
+    `by_trust`: as `asked_by_trust` returns it."""
+    context = ToolPolicyContext.of(caller, tainted=tainted)
     decision, lines = policy.decide(context, tool_id, effect), policy.deciding_lines(context, tool_id, effect)
     why = why_line(lines[0]) if lines else ""
-    if is_default and decision == "require_approval":
+    if is_default and decision == "require_approval" and lines[0]["rule"] != "when_tainted":
         why = ASKED_BY_DEFAULT[effect]
+    if tool_id in by_trust and lines and lines[0]["rule"] == "require_approval_for_tools":
+        why = ASKED_BY_TRUST
     unlisted = "no line of the policy allows it" + (" to this caller" if policy.rules else "")
     return {
         "decision": decision,

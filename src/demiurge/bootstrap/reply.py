@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from demiurge.bootstrap.backend.budget_use import BudgetUse
 from demiurge.tools.display import Cell, Table, View, clipped, json_code, shown
+from demiurge.tools.taint_words import taint_reason
 
 __all__ = ["Reply", "ToolCallView"]
 
@@ -23,12 +24,12 @@ _MOST_RESULT: Final = 300
 @dataclass(frozen=True, slots=True)
 class ToolCallView:
     """A proposed call and its outcome. `arguments_json` is None for a caller who may not see it. `result` is the
-    redacted public view; `ok` is None while it waits.
-    `replayed`: the ledger answered with what an equal call did.
+    redacted public view; `ok` is None while it waits. `replayed`: the ledger answered with what an equal call did.
 
     If a person approved the call with other arguments, `arguments_json` are those that were used, `changed_by` is the
     person, and `proposed_json` is what the model proposed; else both are None. If a standing rule allowed it, `rule` is
-    the rule's id and `rule_by` the person who made the rule."""
+    the rule's id and `rule_by` the person who made the rule. `tainted` names the untrusted tools whose text the turn
+    had read when the call was decided."""
 
     id: str
     name: str
@@ -42,6 +43,7 @@ class ToolCallView:
     changed_by: str | None = None
     rule: str | None = None
     rule_by: str | None = None
+    tainted: tuple[str, ...] = ()
 
     def _view(self) -> View:
         problem = f"{self.error_code}: {self.message}" if self.ok is False else ""
@@ -50,6 +52,8 @@ class ToolCallView:
             facts += [("changed by", self.changed_by), ("proposed arguments", self.proposed_json)]
         if self.rule is not None:
             facts.append(("allowed by", f"the standing rule {self.rule} of {self.rule_by}"))
+        if self.tainted:
+            facts.append(("decided knowing that", taint_reason(self.tainted)))
         return View(self.name, problem, facts, [json_code(self.result)] if self.result is not None else [])
 
     @property

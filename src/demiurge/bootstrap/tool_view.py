@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
 from demiurge.bootstrap.backend.review_views import CatalogTool
 from demiurge.bootstrap.manifest import default_policy
-from demiurge.bootstrap.policy_view import decision_on, is_default_policy
+from demiurge.bootstrap.policy_view import asked_by_trust, decision_on, is_default_policy
 from demiurge.registry.pack.load import core_tools
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
@@ -15,7 +15,7 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 
-__all__ = ["core_prompt_rows", "new_world_node", "prompt_rows", "tool_rows", "tool_views"]
+__all__ = ["core_prompt_rows", "new_world_node", "prompt_rows", "server_of", "tool_rows", "tool_views", "trust_of"]
 
 BYTES_PER_TOKEN: Final = 4
 """A rough mean for English and JSON; every model counts differently."""
@@ -24,19 +24,23 @@ SHIPPED: Final = frozenset(("core", "introspect", "workspace"))
 """The prefixes of the tools that come with Demiurge."""
 
 
-def tool_views(node: Mapping[str, Any], caller: Caller) -> list[dict[str, Any]]:
-    """Returns every tool of the manifest `node`, by name: `{id, effect, decision, why, source, tokens, spec_hash,
-    description, details, input_schema, redaction}`. `decision` is the tool policy's on a call by `caller`, and `why`
-    says the reason; `tokens` is about what the tool costs in each request to a model."""
+def tool_views(node: Mapping[str, Any], caller: Caller, *, mcp_items: bool = False) -> list[dict[str, Any]]:
+    """Returns every tool of the manifest `node`, by name, with `mcp_items` also the prompts, resources and templates of
+    MCP servers, which are called like tools and which no model is offered: `{id, effect, decision, why, source, trust,
+    tokens, spec_hash, description, details, input_schema, redaction}`. `decision` is the tool policy's on a call by
+    `caller`, and `why` says the reason; `tokens` is about what the tool costs in each request to a model. `source`:
+    `shipped`, `yours`, or `mcp NAME` for the MCP server NAME. `trust`: `pinned` or `quarantined` for a tool of such a
+    server, else None."""
     policy = ToolPolicy.from_json(node["tool_policy"])
     specs = sorted(map(ToolSpec.from_json, node["toolset"]), key=lambda spec: spec.name)
-    is_default = is_default_policy(node)
-    return [_view(policy, spec, caller, is_default) for spec in specs]
+    specs = [spec for spec in specs if mcp_items or spec.mcp_item is None]
+    is_default, by_trust = is_default_policy(node), asked_by_trust(node)
+    return [_view(policy, spec, caller, is_default, by_trust) for spec in specs]
 
 
 def tool_rows(node: Mapping[str, Any], caller: Caller, *, with_denied: bool = False) -> list[dict[str, Any]]:
     """Returns the callable tools of a list, the user's own first; those with the decision `deny` only if asked for."""
-    names = ("id", "effect", "decision", "why", "source", "tokens", "spec_hash")
+    names = ("id", "effect", "decision", "why", "source", "trust", "tokens", "spec_hash")
     found = [{"kind": "callable", **{name: tool[name] for name in names}} for tool in tool_views(node, caller)]
     found.sort(key=lambda row: row["source"] == "shipped")
     return [row for row in found if with_denied or row["decision"] != "deny"]
@@ -66,20 +70,44 @@ def core_prompt_rows() -> list[dict[str, Any]]:
     ]
 
 
-def _view(policy: ToolPolicy, spec: ToolSpec, caller: Caller, is_default: bool) -> dict[str, Any]:
+def _view(
+    policy: ToolPolicy, spec: ToolSpec, caller: Caller, is_default: bool, by_trust: Container[str]
+) -> dict[str, Any]:
     schema = spec.to_json()["input_schema"]
     sent = canonical_json.encode({"name": spec.name, "description": spec.model_description, "input_schema": schema})
-    decided = decision_on(policy, spec.name, spec.effect, caller, is_default=is_default)
+    decided = decision_on(policy, spec.name, spec.effect, caller, is_default=is_default, by_trust=by_trust)
+    if spec.quarantined:
+        decided = {"decision": "deny", "why": "it is quarantined: nobody has trusted its present text"}
     return {
         "id": spec.name,
         "effect": spec.effect.value,
         "decision": decided["decision"],
-        "why": decided["why"],
-        "source": "shipped" if spec.name.partition("__")[0] in SHIPPED else "yours",
-        "tokens": -(-len(sent) // BYTES_PER_TOKEN),
+        "why": decided["why"] if spec.mcp_item is None else f"{decided['why']}; no model is offered it",
+        "source": _source(spec),
+        "trust": trust_of(spec),
+        "tokens": -(-len(sent) // BYTES_PER_TOKEN) if spec.mcp_item is None else 0,
         "spec_hash": spec.spec_hash,
         "description": spec.description,
         "details": spec.details,
         "input_schema": schema,
         "redaction": spec.redaction.to_json(),
     }
+
+
+def server_of(spec: ToolSpec) -> str | None:
+    """Returns the name of the MCP server that a tool is of; None for any other tool. Servers' names have no `__`."""
+    prefix, name, *rest = (*spec.name.split("__"), "", "")
+    return name if prefix == "mcp" and rest[0] and (spec.untrusted or spec.quarantined) else None
+
+
+def _source(spec: ToolSpec) -> str:
+    if (server := server_of(spec)) is not None:
+        return f"mcp {server}"
+    return "shipped" if spec.name.partition("__")[0] in SHIPPED else "yours"
+
+
+def trust_of(spec: ToolSpec) -> str | None:
+    """Returns `pinned` or `quarantined` for a tool of an MCP server, None for any other tool."""
+    if server_of(spec) is None:
+        return None
+    return "quarantined" if spec.quarantined else "pinned"

@@ -118,7 +118,10 @@ def _stored(backend: Backend, specs: Sequence[ToolSpec], provider: str, tool_cho
 def _offered(backend: Backend, catalog: dict[str, ToolSpec], name: str) -> ToolSpec:
     if name in catalog:
         return catalog[name]
-    known = {spec["name"] for spec in cbor.decode(backend.read.manifest())["toolset"]}
+    toolset = cbor.decode(backend.read.manifest())["toolset"]
+    known = {spec["name"] for spec in toolset}
+    if any(spec["name"] == name and "mcp_item" in spec for spec in toolset):
+        raise InvalidValue(f"{name} is a prompt or a resource, which no model is offered.", code="policy_denied")
     if name in known:
         raise InvalidValue(
             f"The tool policy does not let a model see {name}; `demiurge policy explain {name}` says why.",

@@ -102,7 +102,8 @@ class TraceTree:
     and a tool call `arguments_json`: its exact arguments, None with the reason in `arguments_problem` if they cannot be
     read, or may not be.
 
-    An approval or a rejection has `reason` if it may be read.
+    An approval or a rejection has `reason` if it may be read. A decision on a call has `tainted`, the untrusted tools
+    whose text the turn had read, if there are some.
 
     `phases` is a list of `{phase, from_ns, to_ns}`: `person` while it waits for a decision, `queued` until it begins,
     and `running`; `to_ns` is None for one that goes on."""
@@ -245,6 +246,9 @@ def _nodes(backend: Backend, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
         }
         if record.kind == "intent":
             node["phases"] = _phases(line, caused.get(record.place, []), begun.get(record.body["id"].hex()))
+        decided = record.body.get("admitted", {}) if record.kind == "intent" else record.body
+        if record.kind in ("intent", "decision") and decided.get("tainted"):
+            node["tainted"] = list(decided["tainted"])
         if record.kind == "approval" and isinstance(record.body.get("reason"), str):
             node["reason"] = record.body["reason"]
         yield node | _arguments(blobs, record)

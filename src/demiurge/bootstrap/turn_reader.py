@@ -20,8 +20,8 @@ __all__ = ["TurnCall", "TurnReader"]
 
 
 class TurnCall(NamedTuple):
-    """A call as the model proposed it, `{id, name, arguments_json}`, its outcome, None while it has none, and what a
-    person changed or a standing rule allowed, None if neither did."""
+    """A call as the model proposed it, `{id, name, arguments_json}`, its outcome, None while it has none, and what its
+    records say about the decision on it, None if that is nothing."""
 
     call: Mapping[str, Any]
     outcome: ToolAnswer | None
@@ -129,7 +129,8 @@ class TurnReader:
         if self._decided is not None and self.calls:
             self._unplaced += await self._decided.read()
         for one in [*self._unplaced]:
-            same = (at for at, (call, _, known) in enumerate(self.calls) if known is None and call == one.call)
+            calls = enumerate(self.calls)
+            same = (at for at, (call, _, known) in calls if call == one.call and one.follows(known))
             for place in islice(same, 1):
                 self.calls[place] = self.calls[place]._replace(decided=one)
                 self._unplaced.remove(one)

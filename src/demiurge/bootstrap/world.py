@@ -6,9 +6,11 @@ or settled, so looking at a world changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 from demiurge.bootstrap.backend import Frames, OnFrame, Shown
@@ -18,15 +20,19 @@ from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.cost import DAYS, cost_with_budgets, today
 from demiurge.bootstrap.fork import Fork, absolute
 from demiurge.bootstrap.manifest import read_definitions
-from demiurge.bootstrap.manifest_change import POLICY_SET, ManifestChange
+from demiurge.bootstrap.manifest_change import ENFORCED, OBSERVED, POLICY_SET, ManifestChange
+from demiurge.bootstrap.observing import Observing, observing
 from demiurge.bootstrap.opened_world import OpenedWorld
+from demiurge.bootstrap.policy_suggestion import PolicySuggestion, suggest_policy
 from demiurge.bootstrap.secrets import open_vault
 from demiurge.bootstrap.toolset import store_toolset
+from demiurge.bootstrap.trust.observing_end import check_end, keep_end
 from demiurge.bootstrap.world_cost import CostTable, WorldCost
 from demiurge.bootstrap.world_options import require_policy
 from demiurge.errors import Damaged, Divergence, InvalidValue
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.display import ShownRows
+from demiurge.tools.input_required import Action
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values import canonical_json, cbor
 from demiurge.values.clock import SystemEntropy
@@ -159,7 +165,8 @@ class World(OpenedWorld):
         """Returns the calls that wait for a person, in `unit` or anywhere: `{id, unit, tool, tool_call_id,
         arguments_json, damaged, asks, expires_ns, ...}`. `arguments_json` are the exact arguments. `damaged` is None,
         or says what can't be read; then `arguments_json` may be None, and `id` too if a whole unit can't be read.
-        `asks` is None, or for a question `{question, choices, allow_other}`."""
+        `asks` is None, or for a question of the model `{question, choices, allow_other}`; `input` is None, or for
+        questions of a tool `{tool, server, leg, questions: [{key, kind, message, url, host, fields}]}`."""
         found = await self.backend.read.approvals(str(unit) if unit is not None else None)
         return ShownRows(found, "Calls that wait", ("id", "unit", "tool", "arguments_json"))
 
@@ -170,9 +177,19 @@ class World(OpenedWorld):
         these arguments. Raises NotFound, InvalidValue, Conflict (`decided`: `details`)."""
         await self.backend.run.decide(approval_id, approve, reason, arguments_json)
 
-    async def answer(self, approval_id: str, text: str) -> None:
-        """Answers a question that waits. Raises as `decide`; InvalidValue (`bad_answer`), UsageError."""
-        await self.backend.run.answer(approval_id, text)
+    async def answer(
+        self,
+        approval_id: str,
+        text: str | None = None,
+        *,
+        content: Mapping[str, Any] | None = None,
+        action: Action = "accept",
+    ) -> None:
+        """Answers a question that waits: of the model, or a tool's without a form, with a text; a tool's form with
+        `content`, the value of each field. To several questions of a tool, `content` has one content for each key.
+        `action` declines or cancels them. Raises as `decide`; InvalidValue (`bad_answer`), UsageError."""
+        given = {"action": action, **({"content": dict(content)} if content is not None else {})}
+        await self.backend.run.answer(approval_id, text, given if text is None else None)
 
     async def doubts(self, *, settled: bool = False) -> list[dict[str, Any]]:
         """Returns the effects of unknown outcome, oldest first: `{id, unit, kind, tool, tool_call_id,
@@ -240,8 +257,9 @@ class World(OpenedWorld):
         """Returns every change of the manifest in force, oldest first: `{seq, at_ns, caller, how, manifest, old,
         changed}`.
 
-        `how` is `opened with`, `manifest set`, `policy set` or `tools refreshed`; `changed` names the parts (`code`,
-        `definitions`, `hosts`, `policy`, `tools`), and is None for the first one. Empty until the first event."""
+        `how` is `opened with`, `manifest set`, `policy set`, `policy observed`, `policy enforced` or `tools refreshed`;
+        `changed` names the parts (`code`, `definitions`, `hosts`, `observing`, `policy`, `tools`), and is None for the
+        first one. Empty until the first event."""
         return self.backend.read.manifest_log()
 
     async def set_manifest(self, folder: str | os.PathLike[str]) -> None:
@@ -256,6 +274,29 @@ class World(OpenedWorld):
         (`bad_policy`), Unavailable."""
         require_policy(policy)
         await self.backend.keep.replace_manifest(ManifestChange(POLICY_SET, policy=policy))
+
+    async def observe_policy(self, until: datetime | None) -> str | None:
+        """Has the tool policy's denials and required approvals of trusted MCP tools recorded and not enforced, up to
+        `until`, at most 30 days ahead; None enforces them now (docs/policy.md). Returns a sentence if the end can't be
+        remembered: then it holds until the world is closed.
+
+        Raises InvalidValue (`bad_end`; a time without a zone), UsageError (`role_missing`), Unavailable."""
+        until_ns = 0 if until is None else _wall_ns(until)
+        check_end(until_ns, self.opening.options.clock.now_ns())
+        how = OBSERVED if until_ns else ENFORCED
+        await self.backend.keep.replace_manifest(ManifestChange(how, observe_until_ns=until_ns))
+        options = self.opening.options
+        return await asyncio.to_thread(keep_end, options.environment, options.folder, until_ns)
+
+    async def observing(self, days: int = 30) -> Observing:
+        """Returns whether the tool policy is only observed now, and the calls of the last `days` that it would have
+        decided otherwise."""
+        return await observing(self.backend, self.opening.options.clock.now_ns(), days)
+
+    async def policy_suggestion(self, *, chat: str | None = None, days: int | None = None) -> PolicySuggestion:
+        """Returns a tool policy drafted from the calls of the last `days` (None: all), in all chats or in one, with the
+        text of its file (docs/policy.md). Nothing runs and nothing is written. Raises NotFound (`no_chat`)."""
+        return await suggest_policy(self.backend, chat, days)
 
     def replay_risks(self) -> list[dict[str, Any]]:
         """Returns the places at which the code of the reducers may differ at a replay, `{module, line, name, why}`: a
@@ -275,3 +316,10 @@ class World(OpenedWorld):
         if not isinstance(chat_id, str) or not chat_id:
             raise InvalidValue(f"a chat's id is a text of at least one character, not {chat_id!r}", path="chat_id")
         return Chat(self.backend, chat_id, self.choice, self.sessions)
+
+
+def _wall_ns(time: datetime) -> int:
+    """Returns a time in nanoseconds of wall time. Raises InvalidValue for one without a zone."""
+    if time.tzinfo is None:
+        raise InvalidValue("The end of observing needs a time zone.", path="until", code="bad_end")
+    return int(time.astimezone(UTC).timestamp()) * 10**9

@@ -3,6 +3,9 @@
 A world pins the specs of its tools in its manifest. So `get` and `specs` answer from one listing, and a source is
 listed again only by `refresh`, which puts a manifest with the new specs in force. The tools that a model is offered,
 the tools that the journal pins and the tools that run are therefore always the same.
+
+The tools of the world's MCP servers stand behind those of the process. They belong to the world: the process that owns
+it gives them here (`set_servers`, `replace_servers`), and two processes need not agree on them.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from demiurge.bootstrap.manifest_change import TOOLS_REFRESHED, ManifestChange
@@ -36,6 +40,8 @@ class WorldTools:
     def __init__(self, given: GivenTools) -> None:
         self._given = _several(given)
         self._listed = StaticToolSource((*SHIPPED_TOOLS, *_present(self._given, {})))
+        self._servers: Mapping[str, BoundTool] = MappingProxyType({})
+        """The tools of the world's MCP servers."""
         self.is_waiting = any(isinstance(entry, AsyncToolSource) for entry in self._given)
         """True until every source has been listed once."""
         self._refreshing = asyncio.Lock()
@@ -50,10 +56,41 @@ class WorldTools:
         return any(isinstance(entry, ToolSource | AsyncToolSource) for entry in self._given)
 
     def get(self, tool_id: str) -> BoundTool | None:
-        return self._listed.get(tool_id)
+        return self._listed.get(tool_id) or self._servers.get(tool_id)
 
     def specs(self) -> tuple[ToolSpec, ...]:
+        return (*self._listed.specs(), *(tool.spec for tool in self._servers.values()))
+
+    def shadowed(self, tools: Iterable[BoundTool]) -> list[str]:
+        """Returns the ids of those tools of the world's MCP servers that a tool of this process has too."""
+        return [tool.spec.name for tool in tools if self._listed.get(tool.spec.name) is not None]
+
+    def own_specs(self) -> tuple[ToolSpec, ...]:
+        """The specs without those of the world's MCP servers."""
         return self._listed.specs()
+
+    def set_servers(self, tools: Iterable[BoundTool]) -> bool:
+        """Takes the tools of the world's MCP servers; one with the id of a tool of this process is left out. Returns
+        whether a manifest with other specs or another policy follows from that."""
+        found = self._without_own(tools)
+        is_other = _decided(found) != _decided(self._servers)
+        self._servers = found
+        return is_other
+
+    async def replace_servers(
+        self, tools: Iterable[BoundTool], put_in_force: Callable[[ManifestChange], Awaitable[None]]
+    ) -> None:
+        """Takes the tools of the world's MCP servers, after a manifest with them was put in force if one is needed.
+        Raises what `put_in_force` raises; then nothing has changed."""
+        async with self._refreshing:
+            found = self._without_own(tools)
+            if _decided(found) != _decided(self._servers):
+                await put_in_force(ManifestChange(TOOLS_REFRESHED, listed=_Joint(self._listed, lambda: found)))
+            self._servers = found
+
+    def _without_own(self, tools: Iterable[BoundTool]) -> Mapping[str, BoundTool]:
+        found = {tool.spec.name: tool for tool in tools if self._listed.get(tool.spec.name) is None}
+        return MappingProxyType(found)
 
     def result_types(self) -> list[Any]:
         """The types of the tools' results, for the events of sessions."""
@@ -75,10 +112,31 @@ class WorldTools:
         async with self._refreshing:
             listed = await self.listed()
             is_other = listed.specs() != self._listed.specs()
-            change = ManifestChange(TOOLS_REFRESHED, tools=listed.specs(), listed=listed)
+            whole = _Joint(listed, lambda: self._servers)
+            change = ManifestChange(TOOLS_REFRESHED, tools=listed.specs(), listed=whole)
             await put_in_force(change)
             self._listed, self.is_waiting = listed, False
+            self._servers = self._without_own(self._servers.values())
             return is_other
+
+
+class _Joint:
+    """The tools of a process, and behind them those of the world's MCP servers at the time."""
+
+    def __init__(self, own: ToolSource, servers: Callable[[], Mapping[str, BoundTool]]) -> None:
+        self._own, self._servers = own, servers
+
+    def get(self, tool_id: str) -> BoundTool | None:
+        return self._own.get(tool_id) or self._servers().get(tool_id)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        others = (tool.spec for name, tool in self._servers().items() if self._own.get(name) is None)
+        return (*self._own.specs(), *others)
+
+
+def _decided(tools: Mapping[str, BoundTool]) -> list[tuple[str, str | None]]:
+    """Returns what a manifest says about tools: their specs, and whether a person is asked."""
+    return [(tool.spec.spec_hash, tool.trust) for tool in tools.values()]
 
 
 _CORE = frozenset(tool.name for tool in SHIPPED_TOOLS)

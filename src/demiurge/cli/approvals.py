@@ -25,11 +25,13 @@ from demiurge.cli.failure import OutcomeError
 from demiurge.cli.question import choice_text, question_summary
 from demiurge.cli.settings import settings
 from demiurge.cli.standing_rules import COLUMNS, pattern_of, rule_row
+from demiurge.cli.tool_questions import fields_given, input_summary, json_given
 from demiurge.cli.turn import TurnView, reply_document
 from demiurge.cli.turn_display import PlainDisplay
 from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import Opened, RunOptions, opened, recalled, running_options
 from demiurge.errors import NotFound, UsageError
+from demiurge.tools.taint_words import taint_reason
 from demiurge.world.authority.standing_rule import MAX_CALLS
 from demiurge.world.unit import Unit
 
@@ -62,6 +64,7 @@ def ls() -> None:
         waiting = portal.run(world.approvals())
     rows = [((a["id"] or "?")[:SHORT], a["unit"], a.get("tool", "?"), _shown(a)) for a in waiting]
     lines = output.table(rows, COLUMNS_OF_CALLS) if rows else ["Nothing waits for approval."]
+    lines = [*lines, *(f"{a['id'][:SHORT]}: asked because {taint_reason(a['tainted'])}." for a in _tainted(waiting))]
     damaged = [pending["damaged"] for pending in waiting if pending["damaged"] is not None]
     if not damaged:
         output.result({"approvals": waiting}, *lines)
@@ -110,18 +113,43 @@ def reject(approval_id: str, reason: str, **running: Any) -> None:
 @click.argument("approval_id", metavar="ID")
 @click.argument("text", metavar="[TEXT]", required=False, callback=utf8_text)
 @click.option("--choice", metavar="N", type=click.IntRange(min=1), help="The choice with this number, from 1.")
+@click.option("--field", "fields", metavar="NAME=VALUE", multiple=True, callback=_utf8, help="A field of a form.")
+@click.option("--content", metavar="JSON", callback=utf8_text, help="All fields of a form (JSON, @file or @-).")
+@click.option("--done", "action", flag_value="accept", help="What the tool asks for was done at its address.")
+@click.option("--decline", "action", flag_value="decline", help="Refuse to answer; the tool is told.")
+@click.option("--cancel", "action", flag_value="cancel", help="Leave the question; the tool is told.")
 @running_options
-def answer(approval_id: str, text: str | None, choice: int | None, **options: Any) -> None:
-    """Answer the question ID (it may be shortened) of the model, and show what the model makes of it."""
-    if (text is None) == (choice is None):
-        raise click.UsageError("Give either the TEXT of the answer or --choice.")
+def answer(
+    approval_id: str,
+    text: str | None,
+    choice: int | None,
+    fields: tuple[str, ...],
+    content: str | None,
+    action: str | None,
+    **options: Any,
+) -> None:
+    """Answer the question ID (it may be shortened) of the model or of a tool, and show what comes of it.
+
+    The model takes a TEXT or a choice, a tool's form takes --field or --content.
+    """
+    if sum((text is not None, choice is not None, bool(fields), content is not None, action is not None)) != 1:
+        raise click.UsageError(
+            "Give either the TEXT of the answer or --choice, --field, --content, --done, --decline, --cancel."
+        )
     running = RunOptions(**options)
+    read = read_text(content) if content is not None else None
     with opened(_as_its_chat(approval_id, running), create=False) as opening:
         world, portal = opening
         pending = _to_decide(opening, approval_id)
         if choice is not None and pending.get("asks") is not None:
             text = choice_text(pending["asks"], choice)
-        portal.run(world.answer(pending["id"], text if text is not None else f"choice {choice}"))
+        given: dict[str, Any] | None = {"action": action} if action is not None else None
+        if read is not None:
+            given = json_given(read)
+        elif fields:
+            given = fields_given(pending.get("input"), fields)
+        said = text if text is not None or given is not None else f"choice {choice}"
+        portal.run(world.backend.run.answer(pending["id"], said, given))
         outcome = {"id": pending["id"], "decision": "answered", "unit": pending["unit"]}
         _go_on(opening, Unit.parse(pending["unit"]), outcome, running)
 
@@ -220,7 +248,9 @@ def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Run
         return
     if unit.module == CALLS:
         portal.run(world.settle(unit))
-        _show_call(portal.run(call_outcome(world.backend, unit.key)), outcome, running)
+        waiting = portal.run(world.approvals(unit))
+        called = portal.run(call_outcome(world.backend, unit.key))
+        _show_call(called, outcome, waiting, running, is_last=not world.joined)
         return
     if unit.module != CHAT:
         portal.run(world.settle(unit))
@@ -237,14 +267,22 @@ def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Run
     if settings().json:
         output.document(shown)
     elif reply.status == "awaiting_approval":
-        output.write("\n".join(pending_lines(portal.run(world.approvals(unit)), running)))
+        waiting = portal.run(world.approvals(unit))
+        output.write("\n".join(pending_lines(waiting, running, is_last=not world.joined)))
 
 
-def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: RunOptions) -> None:
+def _show_call(
+    called: CallOutcome,
+    outcome: Mapping[str, str],
+    waiting: Sequence[Mapping[str, Any]],
+    running: RunOptions,
+    *,
+    is_last: bool,
+) -> None:
     approved = outcome["decision"] in ("approved", "answered")
     if not settings().json:
         if approved:
-            show_call(called, (), running)
+            show_call(called, waiting, running, is_last=is_last)
         return
     shown = {**outcome, "call": call_document(called)}
     if approved and not called.ok:
@@ -252,11 +290,17 @@ def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: RunOpti
     output.document(shown)
 
 
+def _tainted(waiting: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [pending for pending in waiting if pending.get("tainted")]
+
+
 def _shown(pending: Mapping[str, Any]) -> str:
     """Returns the arguments of a waiting call, as far as they can be read."""
     known = [shown_arguments(pending["arguments_json"])] if pending["arguments_json"] is not None else []
     if pending["asks"] is not None:
         known = [question_summary(pending["asks"])]
+    if pending["input"] is not None:
+        known = [input_summary(pending["input"])]
     return " ".join([*known, *(["(damaged)"] if pending["damaged"] is not None else [])])
 
 

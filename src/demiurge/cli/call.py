@@ -10,6 +10,7 @@ from typing import Any
 from demiurge.bootstrap.call import CallOutcome
 from demiurge.cli import output
 from demiurge.cli.failure import OutcomeError
+from demiurge.cli.hints import runnable
 from demiurge.cli.settings import settings
 from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import RunOptions
@@ -22,23 +23,40 @@ def call_document(outcome: CallOutcome) -> dict[str, Any]:
     return asdict(outcome) | {"unit": str(outcome.unit)}
 
 
-def show_call(outcome: CallOutcome, waiting: Sequence[Mapping[str, Any]], running: RunOptions) -> None:
-    """Prints the outcome. Raises OutcomeError if the call failed or waits for approval."""
+def show_call(
+    outcome: CallOutcome, waiting: Sequence[Mapping[str, Any]], running: RunOptions, *, is_last: bool
+) -> None:
+    """Prints the outcome. `is_last`: as for `pending_lines`. Raises OutcomeError if the call failed, or waits for
+    approval."""
     shown = call_document(outcome)
     if outcome.ok:
         output.result(shown, outcome.content)
+        for each in outcome.attachments:
+            output.notice(_attachment_line(each))
         if outcome.replayed:
             output.notice("An equal call was done before; this is its answer, and nothing ran.")
         return
     if outcome.approval is not None and not settings().json:
         pending = [entry for entry in waiting if entry["id"] == outcome.approval]
-        output.write("\n".join(pending_lines(pending, running)))
+        output.write("\n".join(pending_lines(pending, running, is_last=is_last)))
     code = outcome.error_code or outcome.status
     raise OutcomeError(code, _reason(outcome) or f"The call {outcome.call_id} has not ended.", shown)
 
 
+def _attachment_line(part: Mapping[str, Any]) -> str:
+    """Returns a line about an image, a sound or a file of a result, with the command that saves it."""
+    saves = f"demiurge blob get {part['bytes_ref']} --out {part['type']}"
+    return runnable(f"{part['type']} ({part['mime']}): `{saves}`")
+
+
 def _reason(outcome: CallOutcome) -> str:
     """Returns why a call failed. The text for the model also names the unknown arguments, which the person typed."""
+    if outcome.error_code == ToolErrorCode.QUARANTINED and outcome.tool.startswith("mcp__"):
+        server = outcome.tool.split("__")[1]
+        return (
+            f"Nobody has trusted the text that {server} lists for this tool now. `demiurge mcp show {server}` shows "
+            f"it, `demiurge mcp diff {server}` what changed."
+        )
     if outcome.error_code != ToolErrorCode.VALIDATION:
         return outcome.message
     try:

@@ -40,10 +40,10 @@ def change_text(who: str, proposed: str) -> str:
 def result_text(result: Any) -> str:
     """Returns the public view of a result in one line: its message alone if nothing else is public and the message is
     one line of visible characters, else JSON."""
+    if result in ({}, {"message": ""}):
+        return "(done; the tool's redaction shows nothing of its result)"
     if isinstance(result, dict) and result.keys() == {"message"} and isinstance(result["message"], str):
         message = result["message"]
-        if not message:
-            return "(done; the tool's redaction shows nothing of its result)"
         if message.isprintable() and output.spelled_out(message) == message:
             return message
     return output.as_json(result)

@@ -163,6 +163,7 @@ def command(
         person = _person(world, portal, options)
         conversation = Conversation(world.chat(chat_id), portal, options, terms, yes=yes, person=person)
         output.notice(f"chat {chat_id} - {chosen.model} ({chosen.provider})")
+        _tell_if_new(world, portal, chat_id)
         if message is not None:
             _one_turn(conversation, chat_id, message, attach, narrowed)
             return
@@ -249,6 +250,12 @@ def _one_turn(
     require_done(chat_id, reply)
     if settings().json:
         output.document(turn_document(chat_id, reply), in_one_line=settings().json_lines)
+
+
+def _tell_if_new(world: World, portal: Portal, chat_id: str) -> None:
+    """Says that a chat is new, if the user named it: the name may be misspelled."""
+    if chat_id != DEFAULT_CHAT and portal.run(world.chat(chat_id).state()) is None:
+        output.notice(f"{chat_id} is a new chat; `demiurge chat ls` lists those that exist.")
 
 
 def _tell_of_owner(world: World, options: RunOptions) -> None:

@@ -131,7 +131,7 @@ def _imported(name: str, where: str) -> ModuleType:
         raise
     except BaseException as error:
         raise InvalidValue(
-            f"The module {name} can't be imported ({_words(error)}); mend it and try again.",
+            f"The module {name} can't be imported ({_words(error)}): correct it and try again.",
             code="bad_tools",
         ) from error
 

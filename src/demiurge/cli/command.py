@@ -78,6 +78,12 @@ class _WithGlobalOptions(click.Command):
 class Command(_WithGlobalOptions):
     """A verb."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise _with_safe_guesses(error) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command. With --json stdout is reserved for the document before any user's tools are imported."""
         if ctx.find_root().ensure_object(Settings).json:
@@ -110,6 +116,12 @@ class Group(_WithGlobalOptions, click.Group):
         self.format_commands(ctx, formatter)
 
 
+def _with_safe_guesses(error: click.NoSuchOption) -> click.NoSuchOption:
+    """Returns the error without `--yes`, which approves every call, among the options that click suggests."""
+    safe = [name for name in error.possibilities or () if name != "--yes"]
+    return click.NoSuchOption(error.option_name, possibilities=safe, ctx=error.ctx)
+
+
 class LazyGroup(Group):
     """`nouns` maps a name to one line of help; the noun's command is `command` in the module `package.name`."""
 
@@ -125,6 +137,15 @@ class LazyGroup(Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._nouns)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command. Raises click.NoSuchCommand with the similar names."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(error.command_name, possibilities=self._nouns, ctx=ctx) from None
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._nouns:

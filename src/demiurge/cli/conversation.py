@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from demiurge.bootstrap import Chat, Reply
 from demiurge.bootstrap.standing_rules import StandingRules
@@ -58,8 +58,23 @@ class Person(Protocol):
     def answer(self, asks: Mapping[str, Any]) -> Decision | str:
         """Returns the answer to a question; a Decision rejects it. Raises as `decide`."""
 
+    def fill_in(self, asked: Mapping[str, Any]) -> Decision | dict[str, Any]:
+        """Returns the answers to the questions of a tool; a Decision rejects the call. Raises as `decide`."""
+
     def waiting(self) -> AbstractContextManager[None]:
         """Returns a context in which the person waits for a turn."""
+
+
+Given: TypeAlias = Decision | str | dict[str, Any]
+"""The thing that a person gives a waiting call: a decision, the answer to a question of the model, or the answers to
+those of a tool."""
+
+
+def asked(person: Person, pending: Mapping[str, Any]) -> Given:
+    """Asks a person about a waiting call, in the way that it needs. Raises as `Person.decide`."""
+    if pending["input"] is not None:
+        return person.fill_in(pending["input"])
+    return person.answer(pending["asks"]) if is_question(pending) else person.decide(pending)
 
 
 class Conversation:
@@ -148,7 +163,8 @@ class Conversation:
             output.write("\nThe call waits: /approve shows it again, /reject refuses it.")
             return
         stream = output.stdout() if self._is_talk else output.stderr()
-        output.write("\n".join(("", *pending_lines(waiting, self._running))), stream=stream)
+        is_last = not (self._is_talk or self.chat.backend.joined)
+        output.write("\n".join(("", *pending_lines(waiting, self._running, is_last=is_last))), stream=stream)
 
     async def _go_on(self, view: TurnView | FrameLines, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
         if text is not None:
@@ -186,21 +202,24 @@ class Conversation:
     def _may_ask(self, pending: Mapping[str, Any]) -> bool:
         """Returns whether the call can be decided here. `--yes` answers no question of the model."""
         if is_question(pending):
-            return self._person is not None and pending["asks"] is not None
+            is_shown = pending["asks"] is not None or (pending["input"] is not None and pending["damaged"] is None)
+            return self._person is not None and is_shown
         return pending["damaged"] is None and (self._yes or self._person is not None)
 
-    def _asked(self, pending: Mapping[str, Any]) -> Decision | str:
+    def _asked(self, pending: Mapping[str, Any]) -> Given:
         if self._person is None or (self._yes and not is_question(pending)):
             return GRANTED
-        return self._person.answer(pending["asks"]) if is_question(pending) else self._person.decide(pending)
+        return asked(self._person, pending)
 
-    def decide(self, pending: Mapping[str, Any], decision: Decision | str) -> bool:
+    def decide(self, pending: Mapping[str, Any], decision: Given) -> bool:
         """Submits a decision or an answer; returns False, with a notice, if the policy requires another person's, or if
         the decision does not fit the call."""
         run, name = self.chat.backend.run, pending["tool"]
         try:
             if isinstance(decision, str):
                 self._portal.run(run.answer(pending["id"], decision))
+            elif isinstance(decision, dict):
+                self._portal.run(run.answer(pending["id"], None, decision))
             elif decision.rule is not None:
                 pattern, calls, lasts_s = decision.rule
                 rules = StandingRules(self.chat.backend)

@@ -15,10 +15,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 import click
 
@@ -27,9 +26,12 @@ from demiurge.bootstrap.models import MODEL_KEYS, choose
 from demiurge.bootstrap.secrets import holds, open_vault, read_secrets, vault_places
 from demiurge.bootstrap.trust.adoption import not_adopted
 from demiurge.cli import output
+from demiurge.cli.check import Check, check_lines
 from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.hints import runnable
+from demiurge.cli.mcp_doctor import mcp_checks
+from demiurge.cli.policy_observe import observing_check
 from demiurge.cli.portal import Portal
 from demiurge.cli.progress import engine_is_installed
 from demiurge.cli.secrets import declared_secrets
@@ -57,16 +59,6 @@ KEY_VARIABLES = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The result of one check. `status` is `fail` if something necessary is broken. `mend` says what to do."""
-
-    name: str
-    status: Literal["ok", "warn", "fail"]
-    detail: str
-    mend: str = ""
-
-
 @click.command(cls=Command, name="doctor")
 def command() -> None:
     """Check the interpreter, SQLite, the disk, keys, the local model and the world, and say how to repair each.
@@ -80,17 +72,10 @@ def command() -> None:
     if settings().json and ok:
         output.document(report)
     if not settings().json:
-        output.write("\n".join(line for check in checks for line in _lines(check)))
+        output.write("\n".join(line for check in checks for line in check_lines(check)))
     if not ok:
         broken = ", ".join(check.name for check in checks if check.status == "fail")
         raise OutcomeError("unhealthy", f"Repair these first: {broken}.", report)
-
-
-def _lines(check: Check) -> Iterator[str]:
-    mark, colour = {"ok": ("ok  ", "green"), "warn": ("note", "yellow"), "fail": ("FAIL", "red")}[check.status]
-    yield f"{output.paint(mark, fg=colour)}  {check.name}: {output.plain(check.detail)}"
-    if check.mend:
-        yield f"      {output.plain(check.mend)}"
 
 
 def _interpreter() -> Iterator[Check]:
@@ -171,6 +156,7 @@ def _world() -> Iterator[Check]:
     try:
         with opened() as (world, portal):
             info = portal.run(world.info())
+            observed = list(observing_check(world, portal, info))
             hosts = world.manifest().get(ALLOWED_HOSTS, ())
             state = "open nowhere else" if world.owned else "open in another process, which serves this one"
             locked, lost = list(_locked(world, portal)), world.lost()
@@ -195,6 +181,7 @@ def _world() -> Iterator[Check]:
             yield Check("world", "fail", f"{where}; {len(locked)} of its units can't be opened", locked[0])
         else:
             yield Check("world", "ok", where)
+        yield from observed
         if hosts:
             yield Check("allowed hosts", "ok", f"tools may ask {', '.join(hosts)} by HTTPS")
 
@@ -322,6 +309,7 @@ CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _world,
     _secrets,
     _webhooks,
+    mcp_checks,
     _tool_files,
     _prompt_tools,
 )

@@ -80,7 +80,7 @@ def _wait(world: World, portal: Portal, accepted: Accepted, options: RunOptions)
     if failed is not None:
         raise _outcome(accepted, failed.code, failed.message)
     waiting = [pending for pending in portal.run(world.approvals()) if pending["unit"] == accepted.unit]
-    for text in pending_lines(waiting, options):
+    for text in pending_lines(waiting, options, is_last=not world.joined):
         output.notice(text)
 
 

@@ -2,7 +2,7 @@
 
 The values of environment variables that are named like secrets, and user and password in URLs, are masked in every
 line, tracebacks included, whichever library logs it. The HTTP libraries, which would log whole requests with their
-headers, log from WARNING on only.
+headers, log from WARNING on only; the SDK of the Model Context Protocol, which quotes what servers send, logs nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from demiurge.tools.execution.secret_mask import SecretMask
 __all__ = ["configure", "tool_errors", "trace"]
 
 LOG = logging.getLogger("demiurge.cli")
-TALKATIVE = ("httpx", "httpcore")
+TALKATIVE = ("httpx", "httpcore", "httpx2", "httpcore2")
+QUOTING = ("mcp", "client")
+"""The loggers of the protocol's SDK."""
 
 
 def configure(settings: Settings) -> None:
@@ -38,6 +40,8 @@ def configure(settings: Settings) -> None:
     root.setLevel({0: logging.WARNING, 1: logging.INFO}.get(settings.verbose, logging.DEBUG))
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
+    for name in QUOTING:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     logging.captureWarnings(True)
 
 

@@ -18,6 +18,8 @@ from demiurge.cli.code import tool_names
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.hints import runnable
+from demiurge.cli.policy_observe import observe, observing_sentence
+from demiurge.cli.settings import settings
 from demiurge.cli.standing_rules import rule_sentence
 from demiurge.cli.world import RunOptions, keep, opened, running_options
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
@@ -27,9 +29,10 @@ from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.policy_file import file_problems
 from demiurge.values.caller import ROLES, USER, Caller
 from demiurge.values.clock import SystemClock
+from demiurge.world.authority.observing import MCP_TOOL
 from demiurge.world.effect_kinds import TOOL
 from demiurge.world.history.backtest import Backtest, backtest
-from demiurge.world.manifest import Manifest
+from demiurge.world.manifest import OBSERVE, Manifest
 from demiurge.world.unit import Unit
 
 __all__ = ["command", "tool_lines"]
@@ -38,6 +41,9 @@ __all__ = ["command", "tool_lines"]
 @click.group(cls=Group, name="policy")
 def command() -> None:
     pass
+
+
+command.add_command(observe)
 
 
 @command.command(name="check", cls=Command)
@@ -147,8 +153,12 @@ def explain(
         lists = "`demiurge tools ls` and `demiurge defs ls --kind effect` list them"
         raise NotFound(f"There is no tool and no effect {what}; {lists}.", code="unknown_effect")
     document = explain_tool(node, checked_id(what), Caller(actor, tenant, roles or USER.roles))
+    is_observed = document["known"] and document["tool"].startswith(MCP_TOOL)
+    until_ns = node.get(OBSERVE) if is_observed else None
+    until_ns = until_ns if until_ns is not None and SystemClock().now_ns() < until_ns else None
+    document["observe_until_ns"] = until_ns
     document["standing_rules"] = [rule for rule in rules if rule["tool"] == document["tool"]]
-    output.result(document, *tool_lines(document))
+    output.result(document, *tool_lines(document), *([observing_sentence(until_ns)] if until_ns is not None else []))
 
 
 def _effect_lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -179,6 +189,9 @@ def tool_lines(document: Mapping[str, Any], actor: str = "") -> Iterator[str]:
         yield from (runnable(rule_sentence(rule, actor)) for rule in document["standing_rules"])
     yield f"{tool} ({document['effect']}): {document['decision']}; {document['why']}{note}."
     yield from (f"Also: {why_line(line)}." for line in document["rules"][1:])
+    tainted = document["tainted"]
+    if tainted["rules"] != document["rules"]:
+        yield f"In a turn that has read untrusted text: {tainted['decision']}; {why_line(tainted['rules'][-1])}."
     if approvers:
         yield f"Somebody with the role {' and '.join(' or '.join(roles) for roles in approvers)} decides on it."
 
@@ -204,15 +217,55 @@ def backtest_command(file: str, chat_id: str | None, shown: int) -> None:
         records = world.journal.read(unit)
         done = backtest(records, world.blobs.get, policy, shown=shown)
         catalog = list(_catalog(world.manifest(), policy))
-    document = {
-        "policy": policy.digest,
+    document = {"policy": policy.digest, **_backtest_document(done), "catalog": catalog}
+    output.result(document, *_backtest_lines(done, catalog))
+
+
+@command.command(name="suggest", cls=Command)
+@click.option("--chat", "chat_id", metavar="ID", callback=utf8_text, help="Only calls of this chat.")
+@click.option("--days", type=click.IntRange(min=1), help="Only calls of the last so many days.  [default: all]")
+@click.option("--out", metavar="FILE", callback=utf8_text, help="A new file for the policy, whose name ends in .toml.")
+def suggest(chat_id: str | None, days: int | None, out: str | None) -> None:
+    """Draft a tool policy from what was used: it allows what was called with success, and asks before changes.
+
+    Prints the policy as TOML with comments, or writes it to --out, and says which recorded calls it would have decided
+    otherwise. It denies no call that succeeded. Runs nothing; `demiurge policy set FILE` puts the file in force.
+    """
+    if out is not None and not out.endswith(".toml"):
+        raise click.UsageError("--out needs a name that ends in .toml.")
+    with opened() as (world, portal):
+        found = portal.run(world.policy_suggestion(chat=chat_id, days=days))
+    if found.denied_successes:
+        raise OutcomeError(
+            "denies_successes",
+            f"The draft would deny calls that succeeded ({', '.join(found.denied_successes)}), so it is not given out.",
+            found.to_json(),
+        )
+    lines = list(_backtest_lines(found.backtest, ()))
+    document = {"ok": True, **found.to_json(), **_backtest_document(found.backtest)}
+    if out is None:
+        if not settings().json:
+            for line in lines:
+                output.notice(line)
+        output.result(document, found.text.rstrip("\n"))
+        return
+    try:
+        with open(out, "x", encoding="utf-8") as file:
+            file.write(found.text)
+    except FileExistsError:
+        raise InvalidValue(f"There is a file {out} already; name another one.", code="exists") from None
+    except OSError as error:
+        raise InvalidValue(f"The file {out} can't be written: {error.strerror}.") from error
+    output.result(document, f"The draft is in {out}. Read it; `demiurge policy set {out}` puts it in force.", *lines)
+
+
+def _backtest_document(done: Backtest) -> dict[str, Any]:
+    return {
         "calls": done.calls,
         "unreadable": done.unreadable,
         "decided": [{"recorded": was, "would_be": is_, "calls": n} for (was, is_), n in sorted(done.decided.items())],
         "changes": [asdict(change) | {"calls": [call._asdict() for call in change.calls]} for change in done.changes],
-        "catalog": catalog,
     }
-    output.result(document, *_backtest_lines(done, catalog))
 
 
 def _catalog(manifest: Mapping[str, Any], policy: ToolPolicy) -> Iterator[dict[str, str]]:
@@ -234,7 +287,7 @@ def _backtest_lines(done: Backtest, catalog: Sequence[Mapping[str, str]]) -> Ite
         by = f", by the rule {change.rule}" if change.rule is not None else ""
         yield f"{change.recorded} -> {change.would_be}: {change.tool} ({change.effect}), {change.count}{by}"
         yield from (f"  {call.unit} {call.seq}: {call.tool_call_id}" for call in change.calls)
-        if change.count > len(change.calls):
+        if change.calls and change.count > len(change.calls):
             yield f"  and {change.count - len(change.calls)} more"
     for tool in catalog:
         yield f"{tool['tool']} ({tool['effect']}): {tool['now']} now, would be {tool['would_be']}"

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from demiurge.bootstrap.backend.review_views import ToolProposalView
 from demiurge.cli import output
+from demiurge.cli.barred import barred
 from demiurge.registry.prompt_tool import FIELDS
 from demiurge.registry.tool_diff import FieldDiff, render_text
 from demiurge.values.money import dollars_text
@@ -45,7 +46,7 @@ def one_line(text: str) -> str:
 
 def block(text: str) -> list[str]:
     """Returns the lines of a text, each marked, with what a terminal would not show spelled out."""
-    return [f"  | {output.spelled_out(line)}" for line in text.split("\n")]
+    return barred(text)
 
 
 def when(time_ms: int) -> str:

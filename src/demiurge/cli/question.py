@@ -1,4 +1,4 @@
-"""A question of the model (`core__ask_user`): its display, and its choices."""
+"""A question that waits, and of one of the model (`core__ask_user`) the display and the choices."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from demiurge.cli import output
+from demiurge.cli.barred import barred
 from demiurge.errors import UsageError
 from demiurge.tools.ids import ASK_USER
 
@@ -14,13 +15,13 @@ __all__ = ["choice_text", "is_question", "question_lines", "question_summary"]
 
 def is_question(pending: Mapping[str, Any]) -> bool:
     """Returns whether a waiting call is a question, which takes an answer and no approval."""
-    return bool(pending["tool"] == ASK_USER)
+    return bool(pending["tool"] == ASK_USER or pending.get("input") is not None)
 
 
 def question_lines(asks: Mapping[str, Any]) -> list[str]:
     """Returns the question and its choices. Each line is marked, so that a question cannot look like the words of this
     program; invisible characters are escaped."""
-    asked = [f"  | {output.spelled_out(line)}" for line in asks["question"].splitlines()]
+    asked = barred("\n".join(asks["question"].splitlines()))
     return asked + [f"  {number}  {_one_line(choice)}" for number, choice in enumerate(asks["choices"] or (), 1)]
 
 

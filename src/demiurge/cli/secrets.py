@@ -7,7 +7,7 @@ shell's history and in the list of processes. No command prints a value.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -22,6 +22,7 @@ from demiurge.cli.secret_input import asked_secret
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, NotFound, Unavailable
+from demiurge.mcp.settings import ServerSettings
 from demiurge.models.scrub import SHORT_SECRET
 from demiurge.stores.secret_vault import ALIAS_RULE, SecretVault, is_alias
 from demiurge.tools.execution.secret_mask import is_short
@@ -31,7 +32,7 @@ from demiurge.world.manifest import DeclaredSecret
 from demiurge.world.secrets import Secrets, how_to_set
 from demiurge.world.webhook_keys import WEBHOOK_ALIASES
 
-__all__ = ["command", "declared_secrets"]
+__all__ = ["command", "declared_secrets", "own_vault"]
 
 
 def alias_argument(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
@@ -54,7 +55,7 @@ def set_(alias: str, version: int) -> None:
 
     The value is asked for, or read from stdin if that is not a terminal; it is never an argument.
     """
-    vault, places = _vault()
+    vault, places = own_vault()
     secret = asked_secret(f"Value of {alias}", f"demiurge secrets set {alias} < key.txt")
     vault.put(alias, version, secret, SystemEntropy())
     document = {"alias": alias, "version": version, "vault": str(places.vault), "key": _key_place(places)}
@@ -62,7 +63,7 @@ def set_(alias: str, version: int) -> None:
     if is_short(secret.reveal()):
         output.notice(f"{alias}@{version} is {SHORT_SECRET}.")
     if _bound(alias, version) is False:
-        output.notice(f"No secret of this world is bound to vault:{alias} in version {version}, so nothing uses it.")
+        output.notice(f"No secret and no MCP server of this world names {alias}@{version}, so nothing uses it.")
 
 
 @command.command(name="seal", cls=Command)
@@ -74,7 +75,7 @@ def seal(alias: str) -> None:
     open it. The value is asked for, or read from stdin if that is not a terminal; it is never an argument. Makes a
     world if there is none.
     """
-    _vault()
+    own_vault()
     secret = asked_secret(f"Value of {alias}", f"demiurge secrets set {alias} < key.txt")
     with opened(create=True) as (world, portal):
         ref = portal.run(world.seal(alias, secret))
@@ -84,8 +85,8 @@ def seal(alias: str) -> None:
 
 @command.command(name="ls", cls=Command)
 def ls() -> None:
-    """List secrets: those that the world declares and where each is found, and those in your secret vault. Prints no
-    values.
+    """List secrets: those that the world declares or its MCP servers name and where each is found, and those in your
+    secret vault. Prints no values.
 
     A digest distinguishes two values; it also stands in the receipts of the effects that used the value.
     """
@@ -95,6 +96,10 @@ def ls() -> None:
     bound = {(binding, row["version"]) for row in rows for binding in row["bindings"]}
     vault = open_vault(os.environ)
     stored = vault.names() if vault is not None else []
+    for (alias, version), servers in _of_servers().items():
+        if (f"vault:{alias}", version) not in bound:
+            rows.append(_server_row(secrets, vault, alias, version, servers))
+            bound.add((f"vault:{alias}", version))
     rest = [name for name in stored if (f"vault:{name[0]}", name[1]) not in bound]
     rows += [{"alias": alias, "version": version, "bindings": {}, "state": _unbound(alias)} for alias, version in rest]
     header = ("SECRET", "STATE", "DIGEST", "WHERE")
@@ -107,7 +112,7 @@ def ls() -> None:
 @click.option("--version", type=click.IntRange(1), default=1, show_default=True, help="The version of the secret.")
 def rm(alias: str, version: int) -> None:
     """Remove the secret ALIAS from your secret vault."""
-    vault, places = _vault()
+    vault, places = own_vault()
     if not vault.discard(alias, version):
         raise NotFound(f"{alias}@{version} is not in {places.vault}; `demiurge secrets ls` shows what is.")
     output.result({"alias": alias, "version": version, "ok": True}, f"{alias}@{version} is out of {places.vault}.")
@@ -144,6 +149,35 @@ def _row(secrets: Secrets, secret: DeclaredSecret) -> dict[str, Any]:
     return row | {"digest": None if found is None else secrets.digest(secret.alias, found)}
 
 
+def _of_servers() -> dict[tuple[str, int], list[str]]:
+    """Returns the aliases and versions that the MCP servers of the world name, with the names of these servers; none if
+    the world can't be asked."""
+    try:
+        with opened() as (world, portal):
+            servers = portal.run(world.mcp.list())
+    except DemiurgeError:
+        return {}
+    found: dict[tuple[str, int], list[str]] = {}
+    for server in servers:
+        for name in ServerSettings.of_json(server.settings).secrets:
+            found.setdefault((name.alias, name.version), []).append(server.name)
+    return found
+
+
+def _server_row(
+    secrets: Secrets, vault: SecretVault | None, alias: str, version: int, servers: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the row of a secret that MCP servers name: it is in the vault, or missing."""
+    value = vault.get(alias, version) if vault is not None else None
+    row = {"alias": alias, "version": version, "servers": list(servers)}
+    binding = {f"vault:{alias}": "absent" if value is None else "found"}
+    if value is None:
+        number = f" --version {version}" if version != 1 else ""
+        mend = f"`demiurge secrets set {alias}{number}` stores it for the MCP server {', '.join(servers)}"
+        return {**row, "bindings": binding, "state": "missing", "mend": mend}
+    return {**row, "bindings": binding, "state": "found", "digest": secrets.digest(alias, value)}
+
+
 def _unbound(alias: str) -> str:
     """Returns the state of a secret in the vault that no declared secret of this world names."""
     if alias.startswith(WEBHOOK_ALIASES):
@@ -156,10 +190,14 @@ def _where(row: Mapping[str, Any]) -> str:
         return f"see `demiurge {row['state']}s ls` of its world"
     if row["state"] in ("missing", "refused"):
         return runnable(str(row["mend"]))
-    return next((binding for binding, state in row["bindings"].items() if state == "found"), "only in the secret vault")
+    used = f", for the MCP server {', '.join(row['servers'])}" if "servers" in row else ""
+    places = (binding for binding, state in row["bindings"].items() if state == "found")
+    found = next(places, "only in the secret vault")
+    return f"{found}{used}"
 
 
-def _vault() -> tuple[SecretVault, VaultPlaces]:
+def own_vault() -> tuple[SecretVault, VaultPlaces]:
+    """Returns the user's secret vault and its places. Raises Unavailable, click.UsageError for a world by address."""
     settings().folder()  # refuses the address of a server: the vault there is its user's
     vault, places = open_vault(os.environ), vault_places(os.environ)
     if vault is None or places is None:
@@ -177,4 +215,5 @@ def _bound(alias: str, version: int) -> bool | None:
         declared = declared_secrets()
     except DemiurgeError:
         return None
-    return any(secret.version in (version, None) and f"vault:{alias}" in secret.bindings for secret in declared)
+    is_declared = any(one.version in (version, None) and f"vault:{alias}" in one.bindings for one in declared)
+    return is_declared or (alias, version) in _of_servers()

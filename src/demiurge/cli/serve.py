@@ -39,7 +39,14 @@ NO_MODEL = (
 @click.option("--tls-key", metavar="FILE", type=click.Path(path_type=Path), help="The certificate's private key.")
 @running_options
 def command(
-    host: str, port: int, names: tuple[str, ...], tls_cert: Path | None, tls_key: Path | None, **running: Any
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    mcp_tools: tuple[str, ...] = (),
+    mcp_server: str | None = None,
+    **running: Any,
 ) -> None:
     """Serve the world over HTTP until Ctrl-C: an API for programs, and pages for a browser.
 
@@ -54,12 +61,21 @@ def command(
         raise click.UsageError("--tls-cert and --tls-key go together.")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     listening = _listen(host, port)
-    options = ServeOptions(host, listening.getsockname()[1], names, tls=tls_cert is not None)
+    options = ServeOptions(
+        host,
+        listening.getsockname()[1],
+        names,
+        tls=tls_cert is not None,
+        mcp_tools=mcp_tools,
+        mcp_server=mcp_server,
+    )
     if not options.is_local and not options.tls:
         output.notice(f"Whoever can reach {host} can read what is sent: use --tls-cert, or a proxy that speaks HTTPS.")
     with listening, opened(RunOptions(**running), create=True, page_url=options.page_url) as (world, portal):
         if not world.owned:
             raise UsageError("Another process has this world open; stop it first, and serve from there.", code="owned")
+        if mcp_server is not None:
+            portal.run(world.mcp.show(mcp_server))  # refuses a name that no server has
         server = _server(world, options, tls_cert, tls_key)
         serving = portal.start(server.serve(sockets=[listening]))
         try:

@@ -59,7 +59,8 @@ def tool_lines(view: Mapping[str, Any]) -> list[str]:
     rows = argument_rows(view["input_schema"])
     lines += output.table(rows, ("ARGUMENT", "TYPE", "WHAT IT IS")) if rows else ["It takes no arguments."]
     cost = f"about {view['tokens']} tokens in each request"
-    return [*lines, "", f"Source: {view['source']}; {cost}; spec {view['spec_hash']}."]
+    source = f"{view['source']}, {view['trust']}" if view["trust"] is not None else view["source"]
+    return [*lines, "", f"Source: {source}; {cost}; spec {view['spec_hash']}."]
 
 
 def verdict_lines(view: Mapping[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@ tool without a model."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from demiurge.cli.argument import parse_json, read_text, utf8_text
 from demiurge.cli.call import show_call
 from demiurge.cli.code import listed_tools
 from demiurge.cli.command import Command, Group
+from demiurge.cli.long_step import goes_on
 from demiurge.cli.portal import Portal
 from demiurge.cli.proposal_lines import block, one_line
 from demiurge.cli.proposals import PROPOSAL_COMMANDS
@@ -34,7 +36,7 @@ __all__ = ["command"]
 
 _WORDS = ("auto", "none", "required")
 
-HEADER = ("ID", "EFFECT", "DECISION", "SOURCE", "TOKENS", "SPEC")
+HEADER = ("ID", "EFFECT", "DECISION", "SOURCE", "TRUST", "TOKENS", "SPEC")
 PROMPT_HEADER = ("PROMPT TOOL", "NAME", "LAYER", "VERSION", "DIGEST")
 
 SHOWN_DIGITS = 12
@@ -54,8 +56,9 @@ for _verb in (*PROPOSAL_COMMANDS, *VERSION_COMMANDS, export, sync):
 @click.option("--all", "everything", is_flag=True, help="Include tools that the policy denies.")
 @running_options
 def ls(everything: bool, **running: Any) -> None:
-    """List the tools of this world: the callable ones with effect, the policy's decision, source, rough token cost and
-    spec hash, then the prompt tools. Locked (core) prompt tools can't be changed.
+    """List the tools of this world: the callable ones with effect, the policy's decision, source, trust, rough token
+    cost and spec hash, then the prompt tools. Locked (core) prompt tools can't be changed. A tool of an MCP server is
+    pinned or quarantined.
 
     Where there is no world yet, these are the tools that a new one with the same options has.
     """
@@ -95,7 +98,7 @@ def _prompt_rows(world: World, portal: Portal) -> tuple[list[dict[str, Any]], li
 def _table(found: list[dict[str, Any]]) -> list[str]:
     rows = [
         (
-            *(t["id"], t["effect"], t["decision"], t["source"], f"~{t['tokens']}"),
+            *(t["id"], t["effect"], t["decision"], t["source"], t["trust"] or "-", f"~{t['tokens']}"),
             t["spec_hash"].removeprefix("sha256:")[:SHOWN_DIGITS],
         )
         for t in found
@@ -137,7 +140,7 @@ def show(tool_id: str, **running: Any) -> None:
 
 def _show(tool_id: str, wanted_id: str, options: RunOptions) -> None:
     with opened(options) as (world, portal):
-        views = {tool["id"]: tool for tool in tool_views(world.manifest(), world.caller)}
+        views = {tool["id"]: tool for tool in tool_views(world.manifest(), world.caller, mcp_items=True)}
         if wanted_id in views:
             output.result({"kind": "callable", **views[wanted_id]}, *tool_lines(views[wanted_id]))
             return
@@ -196,5 +199,6 @@ def call(tool_id: str, arguments: str, call_id: str | None, connection: str | No
     if not isinstance(parse_json(text, where), dict):
         raise InvalidValue(f'{where}: a tool takes a JSON object, such as {{"city": "Rome"}}.', code="invalid_json")
     with opened(options, create=True) as (world, portal):
-        made = portal.run(world.call(tool_id, text, call_id, connection_id=connection))
-        show_call(made, portal.run(world.approvals()), options)
+        with goes_on(f"Calling {output.plain(tool_id)} ...") if output.stderr().isatty() else nullcontext():
+            made = portal.run(world.call(tool_id, text, call_id, connection_id=connection))
+        show_call(made, portal.run(world.approvals()), options, is_last=not world.joined)

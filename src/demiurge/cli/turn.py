@@ -105,6 +105,8 @@ class TurnView:
                     self._display.begin_step(self._running_step())
                 case "tool_progress" if frame["tool_call_id"] == self._running[0]:
                     self._display.begin_step(self._running_step(_progress(frame)))
+                case "tool_log" if frame["tool_call_id"] == self._running[0]:
+                    self._display.begin_step(self._running_step(clipped(frame["text"])))
                 case "tool_call_result":
                     if frame["tool_call_id"] not in self._open:
                         await self._catch_up()

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT, describe
 from demiurge.cli.hints import command_line
 from demiurge.cli.question import question_lines
+from demiurge.cli.tool_questions import input_lines
 from demiurge.cli.world import RunOptions
+from demiurge.tools.taint_words import taint_reason
 
 __all__ = ["pending_lines"]
+
+ENDS: Final = (
+    "  The server takes the answer only while this process runs, so the call ends now. Call it where you can answer"
+)
 
 
 def _whose(pending: Mapping[str, Any]) -> str:
@@ -32,10 +38,35 @@ def _command_for(verb: str, pending: Mapping[str, Any], running: RunOptions) -> 
     return command_line(*words)
 
 
-def pending_lines(waiting: Sequence[Mapping[str, Any]], running: RunOptions) -> list[str]:
-    """Returns a description of each waiting call, and the command lines that decide on it."""
+def _answer_words(asked: Mapping[str, Any]) -> str:
+    """Returns the rest of the command line that answers the questions of a tool."""
+    kinds = {question["kind"] for question in asked["questions"]}
+    if len(asked["questions"]) > 1:
+        return " --content '{\"KEY\": {...}, ...}'"
+    return {"form": " --field NAME=VALUE ...", "url": " --done", "text": " TEXT"}[kinds.pop()]
+
+
+def pending_lines(waiting: Sequence[Mapping[str, Any]], running: RunOptions, *, is_last: bool) -> list[str]:
+    """Returns a description of each waiting call, and the command lines that decide on it. `is_last`: no process has
+    the world open once this one has ended."""
     lines: list[str] = []
     for pending in waiting:
+        if pending["input"] is not None:
+            lines += [
+                f"{describe(pending)} waits for {_whose(pending)} answer.",
+                *input_lines(pending["input"]),
+            ]
+            if pending["input"]["tied_to_process"] and is_last:
+                lines += [
+                    ENDS,
+                    f"  it: `{command_line('chat')}` at a terminal, or while `{command_line('serve')}` runs.",
+                ]
+                continue
+            lines += [
+                f"  answer it: {_command_for('answer', pending, running)}{_answer_words(pending['input'])}",
+                f"  or not:    {_command_for('answer', pending, running)} --decline",
+            ]
+            continue
         if pending["asks"] is not None:
             lines += [
                 f"The model asks, and waits for {_whose(pending)} answer:",
@@ -46,6 +77,7 @@ def pending_lines(waiting: Sequence[Mapping[str, Any]], running: RunOptions) -> 
             continue
         lines += [
             f"{describe(pending)} waits for {_whose(pending)} decision:",
+            *([f"  asked because {output.plain(taint_reason(pending['tainted']))}"] if pending.get("tainted") else []),
             f"  allow it:  {_command_for('approve', pending, running)}",
             f"  refuse it: {_command_for('reject', pending, running)}",
         ]

@@ -21,7 +21,7 @@ from demiurge.cli.argument import read_text
 from demiurge.cli.code import Code, folders_of, load_code
 from demiurge.cli.portal import Portal
 from demiurge.cli.settings import settings
-from demiurge.errors import Conflict, DemiurgeError, InvalidValue, Unavailable, UsageError
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, Unavailable, UsageError
 from demiurge.tools.policy import ToolPolicy
 
 __all__ = [
@@ -276,9 +276,10 @@ def _remembered(profile: WorldProfile, name: str, by: str, other: str) -> Iterat
     except DemiurgeError as error:
         words, others = _words_of(profile, {name}), _words_of(profile, REMEMBERED - {name})
         forgets = f"forgets it{f' and {others}' if others else ''}"
+        way = f"Bring it back; or {other}" if isinstance(error, NotFound) else f"Also, {other}"
         raise RememberedUnusable(
-            f"{error} This world remembers {words}, which an earlier {by} named. Bring it back; "
-            f"or {other}, and `demiurge init --forget` {forgets}.",
+            f"{error} This world remembers {words}, which an earlier {by} named. {way}, and "
+            f"`demiurge init --forget` {forgets}.",
             code=error.code,
         ) from error
 

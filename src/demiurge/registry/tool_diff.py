@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 from demiurge.registry.prompt_tool import FIELDS, PromptTool
 from demiurge.tools.authoring.hidden_text import spell_hidden
 
-__all__ = ["DiffLine", "DiffRow", "FieldDiff", "render_text", "to_json", "tool_diff"]
+__all__ = ["DiffLine", "DiffRow", "FieldDiff", "render_text", "text_diff", "to_json", "tool_diff"]
 
 CONTEXT: Final = 3
 """The number of unchanged lines around a change."""
@@ -70,10 +70,15 @@ def tool_diff(old: PromptTool | None, new: PromptTool | None) -> list[FieldDiff]
     """Returns the changed fields in the order of the schema. `old` is None for a new tool, `new` for a deleted one."""
     before, after = ({} if tool is None else tool.to_json() for tool in (old, new))
     return [
-        FieldDiff(field, before.get(field), after.get(field), _hunks(before.get(field, ""), after.get(field, "")))
+        text_diff(field, before.get(field), after.get(field))
         for field in FIELDS
         if before.get(field, "") != after.get(field, "")
     ]
+
+
+def text_diff(field: str, old: str | None, new: str | None) -> FieldDiff:
+    """Returns the difference between two texts under the name `field`. None: there is no such text."""
+    return FieldDiff(field, old, new, _hunks(old or "", new or ""))
 
 
 def to_json(diffs: Sequence[FieldDiff]) -> list[dict[str, Any]]:

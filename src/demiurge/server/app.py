@@ -10,12 +10,14 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from demiurge.bootstrap import World
 from demiurge.errors import DemiurgeError
 from demiurge.server.callers import Callers, cookie_name
 from demiurge.server.errors import REASONS, ErrorBody, add_error_handlers
 from demiurge.server.guard import Guard
+from demiurge.server.mcp_endpoint import PATH, McpEndpoint
 from demiurge.server.options import ServeOptions
 from demiurge.server.record_feed import RecordFeed
 from demiurge.server.routes import (
@@ -30,6 +32,7 @@ from demiurge.server.routes import (
     issues,
     journal,
     manifest,
+    mcp,
     pages,
     prompt_tools,
     proposals,
@@ -56,6 +59,7 @@ ROUTES = (
     issues,
     journal,
     manifest,
+    mcp,
     prompt_tools,
     proposals,
     state,
@@ -124,6 +128,7 @@ def create_app(world: World, options: ServeOptions) -> FastAPI:
     app.state.feeds = {sees_records: RecordFeed() for sees_records in (False, True)}
     app.state.callers = Callers(world, world.tokens, options)
     add_routes(app)
+    app.router.routes.append(Route(PATH, McpEndpoint(), methods=["GET", "POST", "DELETE"]))
     app.include_router(pages.router)  # last: it answers every path that is left
     add_error_handlers(app)
     app.add_middleware(Guard, options=options)

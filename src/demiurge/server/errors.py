@@ -40,6 +40,7 @@ _CODES: Final = {
     "role_missing": 403,
     "core_tool_locked": 403,
     "path_not_allowed": 403,
+    "not_here": 403,
     "not_found": 404,
     "exists": 409,
     "not_empty": 409,

@@ -13,7 +13,9 @@ LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 class ServeOptions:
     """`host` and `port`: the address to listen at. `names`: further host names under which clients reach the server.
     `max_body`: the largest request body that is taken, in bytes. `heartbeat_s`: seconds between two heartbeats of a
-    stream. `login_attempts`: failed logins that one address may make in a minute. `tls`: the server speaks HTTPS."""
+    stream. `login_attempts`: failed logins that one address may make in a minute. `tls`: the server speaks HTTPS.
+    `mcp_tools`: the ids of the tools that `/mcp` offers, none for all; `mcp_server`: it offers this MCP server's tools
+    under their own names."""
 
     host: str = "127.0.0.1"
     port: int = 7777
@@ -22,6 +24,8 @@ class ServeOptions:
     heartbeat_s: float = 15.0
     login_attempts: int = 10
     tls: bool = False
+    mcp_tools: tuple[str, ...] = ()
+    mcp_server: str | None = None
 
     @property
     def is_local(self) -> bool:

@@ -9,9 +9,11 @@ from typing import Any
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import World
+from demiurge.bootstrap.tool_view import server_of, trust_of
 from demiurge.errors import DemiurgeError
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.tools.spec import ToolSpec
 from demiurge.values.caller import Caller
 from demiurge.world.unit import Unit
 
@@ -19,25 +21,30 @@ __all__ = ["describe_waiting_calls"]
 
 
 async def describe_waiting_calls(world: World, waiting: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns each call with `{chat_id, title, effect, rules, asked_ns}` added. `asked_ns` is None for a call whose
-    record cannot be read; `rules` are the lines of the tool policy in force that decide on the call."""
+    """Returns each call with `{chat_id, title, effect, rules, server, trust, asked_ns}` added. `asked_ns` is None for a
+    call whose record cannot be read; `rules` are the lines of the tool policy in force that decide on the call;
+    `server` is the name of the MCP server that the tool is of, and `trust` is `pinned` or `quarantined`; None for other
+    tools."""
     node = world.manifest()
     policy = ToolPolicy.from_json(node["tool_policy"])
-    effects = {spec["name"]: ToolEffect(spec["effect"]) for spec in node["toolset"]}
+    specs = {spec.name: spec for spec in map(ToolSpec.from_json, node["toolset"])}
     units = {call["unit"] for call in waiting}
     asked = await asyncio.to_thread(_asked_ns, world, waiting)
     titles = {unit: await _title(world, unit) for unit in units}
     shown = []
     for call in waiting:
         tool = call.get("tool", "")
-        effect = effects.get(tool, ToolEffect.EXTERNAL_SIDE_EFFECT)
-        context = ToolPolicyContext.of(Caller(call.get("actor", "")))
+        spec = specs.get(tool)
+        effect = spec.effect if spec is not None else ToolEffect.EXTERNAL_SIDE_EFFECT
+        context = ToolPolicyContext.of(Caller(call.get("actor", "")), tainted=bool(call.get("tainted")))
         unit = Unit.parse(call["unit"])
         more = {
             "chat_id": unit.key if unit.module == CHAT else None,
             "title": titles[call["unit"]],
             "effect": effect.value,
             "rules": [dict(line) for line in policy.deciding_lines(context, tool, effect)],
+            "server": server_of(spec) if spec is not None else None,
+            "trust": trust_of(spec) if spec is not None else None,
             "asked_ns": asked.get(call["id"]),
         }
         shown.append({**call, **more})

@@ -7,6 +7,7 @@ with mode 0600, or not at all.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -53,7 +54,8 @@ def read_private(path: Path, limit: int) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        problem = "is a link: name the file itself" if path.is_symlink() else f"can't be read ({error.strerror})"
+        is_link = error.errno == errno.ELOOP
+        problem = "is a link: name the file itself" if is_link else f"can't be read ({error.strerror})"
         raise Unavailable(f"{path} {problem}.", code=CODE) from None
     try:
         found = os.fstat(descriptor)

@@ -225,6 +225,7 @@ def _of_world(world: World) -> Iterator[SeenCall]:
         body = record.body
         if record.kind == "intent" and body["kind"] == TOOL:
             params, waits = body["params"], body.get("approval") is not None
+            seen.pop(body.get("leg", {}).get("after"), None)
             call = canonical_json.parse_object(world.blobs.get(params["call_ref"]))
             arguments = _object(call.get("arguments_json"))
             seen[body["id"]] = SeenCall(params["tool"], arguments, None, WAITS if waits else None)

@@ -82,7 +82,7 @@ from demiurge.tools.record import ToolExecResult, ToolInvocationRecord
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolRenderableResult, ToolResult
 from demiurge.tools.runner import ToolRunner
-from demiurge.tools.source import CompositeToolSource, StaticToolSource, ToolSource
+from demiurge.tools.source import CompositeToolSource, StaticToolProvider, StaticToolSource, ToolProvider, ToolSource
 from demiurge.tools.spec import ToolSpec
 from demiurge.tools.telemetry.graph_run import GraphRun
 from demiurge.tools.telemetry.run_summary import RunSummary
@@ -154,6 +154,7 @@ __all__ = [
     "SealedConnection",
     "Secret",
     "SpanSink",
+    "StaticToolProvider",
     "StaticToolSource",
     "Status",
     "TextDelta",
@@ -175,6 +176,7 @@ __all__ = [
     "ToolPolicyContext",
     "ToolPolicyRule",
     "ToolProgress",
+    "ToolProvider",
     "ToolRenderableResult",
     "ToolResult",
     "ToolRunner",

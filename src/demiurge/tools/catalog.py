@@ -1,7 +1,8 @@
 """The catalog: the tools of the sources that a model may see in one request under the tool policy.
 
-A tool that needs a person's approval is in the catalog if an approval store is bound. The runner decides again at
-the call: being in a catalog is visibility, not permission.
+A tool that needs a person's approval is in the catalog if an approval store is bound; a quarantined tool never is, and
+a prompt or a resource of an MCP server is in a catalog of its own. The runner decides again at the call: being in a
+catalog is visibility, not permission.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ class ToolCatalog:
         policy: ToolPolicy | None = None,
         approvals_bound: bool = False,
         ctx: ToolPolicyContext | None = None,
+        *,
+        mcp_items: bool = False,
     ) -> ToolCatalog:
-        """Returns the catalog of `tools` under `policy` (None denies all). Raises PromptValidationError if two tools
-        have one id."""
+        """Returns the catalog of `tools` under `policy` (None denies all). `mcp_items`: the prompts, resources and
+        templates of MCP servers in place of the tools. Raises PromptValidationError if two tools have one id."""
         rules = policy if policy is not None else ToolPolicy()
         caller = ctx if ctx is not None else ToolPolicyContext(run_id="catalog")
         wanted = {"allow", "require_approval"} if approvals_bound else {"allow"}
@@ -47,7 +50,9 @@ class ToolCatalog:
             if spec.name in found:
                 raise PromptValidationError(f"two tools have the id {spec.name!r}", code="tool_id_collision")
             found[spec.name] = spec
-        visible = {name: found[name] for name in sorted(found) if _decide(rules, caller, found[name]) in wanted}
+        shown = (found[name] for name in sorted(found) if not found[name].quarantined)
+        shown = (spec for spec in shown if (spec.mcp_item is not None) == mcp_items)
+        visible = {spec.name: spec for spec in shown if _decide(rules, caller, spec) in wanted}
         return cls(MappingProxyType(visible))
 
     def specs(self) -> tuple[ToolSpec, ...]:

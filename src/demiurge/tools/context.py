@@ -12,8 +12,10 @@ from types import MappingProxyType
 from typing import Any, TypeVar, cast, overload
 
 from demiurge.tools.capabilities import Clock, FollowsClock
-from demiurge.tools.execution.progress import check_progress
+from demiurge.tools.events import LogLevel
+from demiurge.tools.execution.progress import check_log, check_progress
 from demiurge.tools.filesystem import Filesystem
+from demiurge.tools.input_required import Resumed
 from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
 from demiurge.tools.policy import ToolPolicyContext
@@ -163,7 +165,9 @@ class ToolContext:
 
     `prompt`, `rendered_prompt`, `adapter` and `session` belong to packages above this one, hence `Any`. The runner
     puts `deadline` and `budget_tracker` into `resources` too, or takes them from there by their type. `caller`: the
-    actor, tenant, roles and run; `connection_id` is an opaque reference; `tool_call_id` is the id of this call."""
+    actor, tenant, roles and run; `connection_id` is an opaque reference; `tool_call_id` is the id of this call.
+    `resumed`: a person's answers to the questions of an earlier leg of this call (`tools.input_required`); None in the
+    first leg."""
 
     prompt: Any = NullPrompt()
     rendered_prompt: Any = None
@@ -175,7 +179,9 @@ class ToolContext:
     tool_call_id: str = ""
     caller: ToolPolicyContext = field(default_factory=ToolPolicyContext)
     connection_id: str | None = None
+    resumed: Resumed | None = None
     _report: Callable[[float, float | None, str], None] = field(default=check_progress, repr=False, compare=False)
+    _log: Callable[[LogLevel, str, str], None] = field(default=check_log, repr=False, compare=False)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Reports the progress of this call to watchers: `done` of `total`, in any unit; `total` None if unknown.
@@ -186,6 +192,13 @@ class ToolContext:
         become spaces, and what exceeds 200 characters is cut off. Does nothing after the call has ended, or where
         nobody listens. Raises InvalidValue if a number is negative, NaN or infinite."""
         self._report(done, total, message)
+
+    def log(self, level: LogLevel, text: str, logger: str = "") -> None:
+        """Says something about this call to those who may see what it does, never to a model. Nothing is recorded.
+
+        `text` is shown in one line of at most 1000 characters, with secrets that this process knows masked; of a call
+        at most 200 lines are shown. Does nothing after the call has ended. Raises InvalidValue for another level."""
+        self._log(level, text, logger)
 
     @property
     def filesystem(self) -> Filesystem | None:

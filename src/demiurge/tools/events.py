@@ -14,14 +14,20 @@ __all__ = [
     "AssistantFinal",
     "Done",
     "ErrorEvent",
+    "LogLevel",
     "Status",
     "TextDelta",
     "ToolCallResult",
     "ToolCallStart",
+    "ToolLog",
     "ToolProgress",
     "UsageReport",
     "event_to_json",
 ]
+
+
+LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+"""How serious a line of a log is, the least serious first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,18 @@ class ToolProgress:
     done: float
     total: float | None = None
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLog:
+    """A running call says something to whoever may see what it does (`context.log`). `text`: one line of at most 1000
+    characters, `logger`: the part that says it. Never recorded, and never shown to a model."""
+
+    type: ClassVar[str] = "tool_log"
+    tool_call_id: str
+    level: LogLevel
+    text: str
+    logger: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +138,7 @@ AiEvent: TypeAlias = (
     TextDelta
     | ToolCallStart
     | ToolProgress
+    | ToolLog
     | ToolCallResult
     | UsageReport
     | AssistantFinal

@@ -1,14 +1,15 @@
 """Tool ids: one spelling per tool, so that a policy, a catalog and a journal name the same thing.
 
 Ids match `^[a-zA-Z0-9_-]{1,64}$`, which every provider accepts; namespaces are joined by `__`. Tools written in
-Python use lower case. The dotted form of a name (`workspace.read`) is accepted as input. Ids are always plain `str`,
-also if a member of an enum was given.
+Python use lower case. The dotted form of a name (`workspace.read`) and the colon form of a server's tool
+(`mcp:git:git_log`) are accepted as input. Ids are always plain `str`, also if a member of an enum was given.
 
 The id of one call comes from the provider, and providers only promise text; it goes into every event and record.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from hashlib import sha256
 
@@ -23,6 +24,7 @@ __all__ = [
     "canonical_call_id",
     "canonical_id",
     "checked_id",
+    "foreign_id",
     "is_authored_id",
     "is_reserved",
     "is_tool_id",
@@ -44,6 +46,11 @@ MAX_CALL_ID_BYTES = 128
 
 _TOOL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _AUTHORED_ID = re.compile(r"[a-z0-9_-]{1,64}")
+_MAX_ID = 64
+_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]+")
+_DIGEST_ENDING = re.compile(r"_[0-9a-f]{8}$")
+_MAX_COLON_FORM = 256
+_COLON_FORM = re.compile(r"mcp:([^:]+):(.+)", re.DOTALL)
 
 
 def is_tool_id(text: object) -> bool:
@@ -63,15 +70,40 @@ def is_reserved(tool_id: str) -> bool:
 
 
 def canonical_id(text: object) -> str:
-    """Returns the tool id for `text`: dots become `__`. Text that is not a tool id becomes `UNNAMED`, which also
-    keeps arbitrary text of a model out of events and messages."""
+    """Returns the tool id for `text`: dots become `__`, and `mcp:<server>:<tool>` with the names as the server writes
+    them becomes the id of that tool. Text that is not a tool id becomes `UNNAMED`, which also keeps arbitrary text of a
+    model out of events and messages."""
     if not isinstance(text, str):
         return UNNAMED
     text = str.__str__(text)
     if _TOOL_ID.fullmatch(text):
         return text
+    if text.startswith("mcp:") and len(text) <= _MAX_COLON_FORM and (names := _COLON_FORM.fullmatch(text)):
+        return foreign_id("mcp", names[1], names[2])
     dotted = text.replace(".", "__")
     return dotted if _TOOL_ID.fullmatch(dotted) else UNNAMED
+
+
+def foreign_id(*names: str) -> str:
+    """Returns a tool id for any names, outermost first: `foreign_id("mcp", server, tool)` is
+    `mcp__<server>__<tool>`.
+
+    Equal names give equal ids. Names that can be read back from the joined id are unchanged. All others (other
+    characters, too long, a `__` in all but the last) are mapped, cut, and end in `_` and 8 hex digits of their
+    SHA-256, so two of them collide by accident once in four billion; then the source raises. A source keeps the map
+    from ids back to names."""
+    plain = "__".join(names)
+    if is_tool_id(plain) and _can_be_split(names) and not _DIGEST_ENDING.search(plain):
+        return plain
+    digest = sha256(json.dumps(names).encode()).hexdigest()[:8]
+    mapped = "__".join(_NOT_IN_ID.sub("_", name) for name in names)
+    return f"{mapped[: _MAX_ID - 9]}_{digest}"
+
+
+def _can_be_split(names: tuple[str, ...]) -> bool:
+    """Returns whether the names can be read back from the joined id: no name but the last contains `__` or ends with
+    `_`."""
+    return all(names) and not any("__" in name or name.endswith("_") for name in names[:-1])
 
 
 def checked_id(text: str) -> str:

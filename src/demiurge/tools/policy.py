@@ -7,7 +7,7 @@ names the policy in every record, and does not depend on the order in which list
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -16,7 +16,7 @@ from demiurge.errors import InvalidValue, NotFound
 from demiurge.tools.display import Table, View, shown
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.limits.allowance import Allowance
-from demiurge.tools.policy_fields import closed, effects, ids, people
+from demiurge.tools.policy_fields import WHEN_TAINTED, WhenTainted, closed, effects, ids, people, when_tainted
 from demiurge.tools.policy_rule import RuleIndex, ToolPolicyRule, rule_conflicts
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
@@ -36,22 +36,25 @@ _LISTS = {
     "require_approval_for_tools": ids,
     "require_approval_for_effects": effects,
     "approvers": people,
+    "when_tainted": when_tainted,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicyContext:
-    """The caller and the run of a call: references only, never credentials."""
+    """The caller and the run of a call: references only, never credentials. `tainted`: the run has read text of an
+    untrusted tool."""
 
     run_id: str = ""
     actor: str = ""
     tenant: str = ""
     roles: tuple[str, ...] = ()
+    tainted: bool = False
 
     @classmethod
-    def of(cls, caller: Caller, run_id: str = "") -> ToolPolicyContext:
+    def of(cls, caller: Caller, run_id: str = "", *, tainted: bool = False) -> ToolPolicyContext:
         """Returns the context of a caller's calls in a run."""
-        return cls(run_id, caller.actor, caller.tenant, caller.roles)
+        return cls(run_id, caller.actor, caller.tenant, caller.roles, tainted)
 
 
 _NOBODY = ToolPolicyContext()
@@ -110,8 +113,9 @@ class ToolPolicy:
 
     `allowed_tools`: the allowlist of ids. A listed tool runs, unless its effect or its id needs approval, or a rule
     for its caller says more. `rules`: lines for some callers only, in any order. `approvers`: roles, one of which a
-    person needs to decide on any call that waits for approval; empty: anybody who may decide at all. Raises
-    InvalidValue for an id or an effect of the wrong form, and for rules that conflict."""
+    person needs to decide on any call that waits for approval; empty: anybody who may decide at all. `when_tainted`:
+    effect level -> "ask" or "deny", for calls of a tainted run (`ToolPolicyContext.tainted`) that every other line
+    allows. Raises InvalidValue for an id or an effect of the wrong form, and for rules that conflict."""
 
     allowed_tools: tuple[str, ...] = ()
     require_approval_for_effects: tuple[ToolEffect, ...] = ()
@@ -119,6 +123,7 @@ class ToolPolicy:
     require_approval_for_tools: tuple[str, ...] = ()
     rules: tuple[ToolPolicyRule, ...] = ()
     approvers: tuple[str, ...] = ()
+    when_tainted: WhenTainted = field(default_factory=lambda: WHEN_TAINTED, hash=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.budgets, Budgets):
@@ -152,7 +157,7 @@ class ToolPolicy:
 
     def decide(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Decision:
         """Returns the decision for one call. If the tool is not known, pass `external_side_effect` as `effect`."""
-        if self.rules:
+        if self.rules or ctx.tainted:
             return self._lines(ctx, tool_id, effect)[0]
         if tool_id not in self._allowed:
             return "deny"
@@ -161,8 +166,8 @@ class ToolPolicy:
         return "allow"
 
     def _lines(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> tuple[Decision, list[_Line]]:
-        """Returns the decision by the policy's own lists and its rules, and the lines that make it, the policy's own
-        first."""
+        """Returns the decision by the policy's own lists and its rules, and the lines that make it: the policy's own
+        first, and last the line about tainted runs, which no permission overrides."""
         matching = self._index.matching(ctx)
         denying: list[_Line] = [(line, rule) for rule in matching if (line := rule.denying_line(tool_id, effect))]
         if denying:
@@ -174,6 +179,10 @@ class ToolPolicy:
         own = self._own_line(tool_id, effect)
         asking: list[_Line] = [(own, None)] if own != "allowed_tools" else []
         asking += [(line, rule) for rule in matching if (line := rule.asking_line(tool_id, effect))]
+        tainted = self.when_tainted.get(effect) if ctx.tainted else None
+        if tainted == "deny":
+            return "deny", [("when_tainted", None)]
+        asking += [("when_tainted", None)] if tainted == "ask" else []
         return ("require_approval", asking) if asking else ("allow", allowing)
 
     def _own_line(self, tool_id: str, effect: ToolEffect) -> str:
@@ -190,7 +199,7 @@ class ToolPolicy:
 
     def rule(self, tool_id: str, effect: ToolEffect, ctx: ToolPolicyContext = _NOBODY) -> dict[str, str]:
         """Returns the first of `deciding_lines`; if no line allows the tool, what the policy's own lists say of it."""
-        lines = self.deciding_lines(ctx, tool_id, effect) if self.rules else []
+        lines = self.deciding_lines(ctx, tool_id, effect) if self.rules or ctx.tainted else []
         return lines[0] if lines else _line_json(self._own_line(tool_id, effect), None, tool_id, effect)
 
     def rule_name(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect, decision: Decision) -> str | None:
@@ -202,7 +211,7 @@ class ToolPolicy:
     def rule_digest(self, tool_id: str, effect: ToolEffect, ctx: ToolPolicyContext = _NOBODY) -> str:
         """Returns the digest of all lines that require approval of this call, and of who may approve it; an approval
         is bound to it."""
-        lines = self.deciding_lines(ctx, tool_id, effect) if self.rules else []
+        lines = self.deciding_lines(ctx, tool_id, effect) if self.rules or ctx.tainted else []
         approvers = self.approvers_of(ctx, tool_id, effect)
         if approvers or len(lines) > 1:
             lines = sorted(lines, key=canonical_json.encode) or [self.rule(tool_id, effect)]
@@ -229,6 +238,7 @@ class ToolPolicy:
             "asks for effects": ", ".join(str(effect) for effect in self.require_approval_for_effects),
             "approvers": ", ".join(self.approvers),
             "rules": ", ".join(rule.name for rule in self.rules),
+            "in a tainted run": ", ".join(f"{answer} before {effect}" for effect, answer in self.when_tainted.items()),
             "digest": self.digest,
         }
         tables = [Table(("tool", "decision"), rows)] if rows else ["No tool is allowed."]
@@ -241,8 +251,9 @@ class ToolPolicy:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the policy as JSON, lists sorted and without repetitions; `rules` and `approvers` only if there
-        are some."""
+        are some, `when_tainted` only if it is not the default."""
         rules = [rule.to_json() for rule in sorted(self.rules, key=lambda rule: rule.name)]
+        tainted = {effect.value: answer for effect, answer in self.when_tainted.items()}
         return {
             "allowed_tools": sorted(set(self.allowed_tools)),
             "require_approval_for_effects": sorted({effect.value for effect in self.require_approval_for_effects}),
@@ -250,6 +261,7 @@ class ToolPolicy:
             "budgets": self.budgets.to_json(),
             **({"rules": rules} if rules else {}),
             **({"approvers": sorted(set(self.approvers))} if self.approvers else {}),
+            **({"when_tainted": tainted} if tainted != WHEN_TAINTED else {}),
         }
 
     @classmethod
@@ -289,7 +301,7 @@ class ToolPolicy:
 
 
 def _line_json(field: str, rule: ToolPolicyRule | None, tool_id: str, effect: ToolEffect) -> dict[str, str]:
-    about = {"effect": str(effect)} if field.endswith("effects") else {"tool": tool_id}
+    about = {"effect": str(effect)} if field.endswith("effects") or field == "when_tainted" else {"tool": tool_id}
     return {"rule": field, **about, **({"rule_name": rule.name} if rule is not None else {})}
 
 

@@ -5,13 +5,20 @@ place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import Any
+from typing import Any, Final, Literal
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import UNNAMED, canonical_id
+from demiurge.values.frozen_json import frozen
 
-__all__ = ["closed", "effects", "ids", "names", "people"]
+__all__ = ["WHEN_TAINTED", "WhenTainted", "closed", "effects", "ids", "names", "people", "when_tainted"]
+
+WhenTainted = Mapping[Any, Literal["ask", "deny"]]
+"""The answer to a call of a tainted run that would be allowed, by the effect level of its tool (or its text)."""
+
+WHEN_TAINTED: Final[WhenTainted] = frozen({ToolEffect.EXTERNAL_SIDE_EFFECT: "ask"})
+"""The default."""
 
 _EFFECTS = frozenset(effect.value for effect in ToolEffect)
 
@@ -49,6 +56,18 @@ def effects(value: object, path: str) -> tuple[ToolEffect, ...]:
     if not _EFFECTS.issuperset(found):
         raise InvalidValue(f"an effect is one of {', '.join(sorted(_EFFECTS))}", path=path)
     return tuple(ToolEffect(effect) for effect in found)
+
+
+def when_tainted(value: object, path: str) -> WhenTainted:
+    """Returns the answers by effect level, read-only and in the order of the levels. Raises InvalidValue."""
+    given = closed(value, _EFFECTS, path)
+    for effect, answer in given.items():
+        if answer not in ("ask", "deny"):
+            raise InvalidValue(
+                "must be ask or deny; leave the level out to let such calls run", path=f"{path}.{effect}"
+            )
+    answers: WhenTainted = frozen({effect: given[effect] for effect in ToolEffect if effect in given})
+    return answers
 
 
 def people(value: object, path: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 from demiurge.tools.display import Cell, View, json_code, shown
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolErrorCode
+from demiurge.tools.input_required import InputRequired
 from demiurge.tools.parts import ResultPart
 from demiurge.tools.policy import Decision
 from demiurge.values import canonical_json, cbor
@@ -100,7 +101,8 @@ class ToolExecResult:
     private and so not in `repr()`. `error_code` and `safe_message` are None exactly if `ok`. `approval_id`: the
     approval that an `approval_required` call waits for, else the approval that was used for the call; None if no
     approval was needed. The model does not see `approval_id`. `parts`: images, sounds and files for the model, with
-    their bytes; private like `content`."""
+    their bytes; private like `content`. `asks`: the questions that the call ended with, because nobody here could
+    answer them; private too. `untrusted`: the untrusted tools whose text `content` and `parts` hold."""
 
     ok: bool
     value: Any
@@ -111,6 +113,8 @@ class ToolExecResult:
     record: ToolInvocationRecord
     approval_id: str | None = None
     parts: tuple[ResultPart, ...] = field(default=(), repr=False)
+    asks: InputRequired | None = field(default=None, repr=False)
+    untrusted: tuple[str, ...] = ()
 
     def _view(self) -> View:
         problem = "" if self.ok else f"{self.error_code}: {self.safe_message}"

@@ -38,6 +38,7 @@ from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.own_loop import in_own_loop
 from demiurge.tools.execution.ports import BlobSink, Ports
 from demiurge.tools.ids import canonical_id
+from demiurge.tools.input_required import Resumed
 from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.ledger.waiting import blocking_its_loop
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
@@ -46,6 +47,7 @@ from demiurge.tools.record import ToolExecResult
 from demiurge.tools.source import Tools, as_source
 from demiurge.tools.stages.announce import announce
 from demiurge.tools.stages.approve import approve
+from demiurge.tools.stages.ask import asks_in_loop
 from demiurge.tools.stages.authorize import authorize
 from demiurge.tools.stages.check import check
 from demiurge.tools.stages.claim import claim
@@ -204,12 +206,16 @@ class ToolRunner:
         ctx: ToolPolicyContext | ToolContext | None = None,
         connection_id: str | None = None,
         approval_id: str | None = None,
+        resumed: Resumed | None = None,
     ) -> ToolExecResult:
         """Runs one call and returns its answer; raises nothing for a fault of the tool or the model.
 
         `ctx` names the caller. A ToolContext serves as the template of the handler's context, with its `caller`.
-        `connection_id` (or else the template's) names the connection for a tool that needs one."""
-        return await self._run(_call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=True))
+        `connection_id` (or else the template's) names the connection for a tool that needs one. `resumed`: the answers
+        to the questions that an earlier leg of this call ended with (`ToolExecResult.asks`)."""
+        call = _call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=True)
+        call.resumed = resumed
+        return await self._run(call)
 
     def exec_sync(
         self,
@@ -226,7 +232,8 @@ class ToolRunner:
 
     def _run_sync(self, call: Call) -> ToolExecResult:
         coroutine, tool = self._run(call), self._peek(call.requested_id)
-        drive = in_own_loop if tool is not None and tool.is_async else step_through
+        waits = (tool is not None and tool.is_async) or asks_in_loop(self._ports, call)
+        drive = in_own_loop if waits else step_through
         if self._ports.ledger is None:
             return drive(coroutine)
         with blocking_its_loop():

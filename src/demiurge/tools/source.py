@@ -16,7 +16,17 @@ from demiurge.tools.ids import is_tool_id
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.spec import ToolSpec
 
-__all__ = ["AnyTool", "AsyncToolSource", "CompositeToolSource", "StaticToolSource", "ToolSource", "Tools", "as_source"]
+__all__ = [
+    "AnyTool",
+    "AsyncToolSource",
+    "CompositeToolSource",
+    "StaticToolProvider",
+    "StaticToolSource",
+    "ToolProvider",
+    "ToolSource",
+    "Tools",
+    "as_source",
+]
 
 
 AnyTool: TypeAlias = Tool[Any, Any] | BoundTool | Callable[..., Any]
@@ -42,6 +52,10 @@ class AsyncToolSource(Protocol):
         ...
 
 
+ToolProvider: TypeAlias = ToolSource
+"""Another name of ToolSource."""
+
+
 class StaticToolSource:
     """A fixed set of tools; a plain function is one, as `Tool.wrap` makes it. Raises PromptValidationError
     (`tool_id_collision`, `redaction_missing`)."""
@@ -62,6 +76,10 @@ class StaticToolSource:
 
     def specs(self) -> tuple[ToolSpec, ...]:
         return self._specs
+
+
+StaticToolProvider: TypeAlias = StaticToolSource
+"""Another name of StaticToolSource."""
 
 
 class CompositeToolSource:

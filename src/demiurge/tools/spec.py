@@ -20,13 +20,19 @@ from demiurge.values.refs import ref_of
 
 __all__ = ["ToolSpec"]
 
+FLAGS = ("untrusted", "quarantined")
+"""The fields of a spec that are recorded only if they are true."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """`name`: `^[a-zA-Z0-9_-]{1,64}$`. `input_schema`: JSON Schema 7; the spec keeps a read-only copy
     (`copy.deepcopy` returns one that can be changed). `details`: text that follows the description, "" for none.
-    `spec_hash`: `sha256:<hex>` of the RFC 8785 JSON of the other fields, computed if left out. Raises
-    InvalidValue."""
+    `untrusted`: the tool hands on other people's text, so its results taint a run. `quarantined`: nobody has trusted
+    the present wording, so no model reads it and every call is refused. `mcp_item`: of a prompt, a resource or a
+    template of an MCP server, which is called like a tool and offered to no model: its pinned definition, with `kind`
+    and `server`; None for a tool. `spec_hash`: `sha256:<hex>` of the RFC 8785
+    JSON of the other fields, computed if left out. Raises InvalidValue."""
 
     name: str
     description: str
@@ -35,6 +41,9 @@ class ToolSpec:
     redaction: Redaction = field(default_factory=Redaction, hash=False)
     spec_hash: str = ""
     details: str = field(default="", kw_only=True)
+    untrusted: bool = field(default=False, kw_only=True)
+    quarantined: bool = field(default=False, kw_only=True)
+    mcp_item: Mapping[str, Any] | None = field(default=None, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
         if not is_tool_id(self.name):
@@ -43,6 +52,11 @@ class ToolSpec:
             raise InvalidValue(f"tool '{self.name}' has no redaction", path="redaction")
         if not isinstance(self.details, str):
             raise InvalidValue(f"the details of tool '{self.name}' must be text", path="details")
+        for name in FLAGS:
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidValue(f"must be True or False for tool '{self.name}'", path=name)
+        if self.mcp_item is not None:
+            object.__setattr__(self, "mcp_item", frozen(self.mcp_item))
         object.__setattr__(self, "effect", ToolEffect(self.effect))
         object.__setattr__(self, "input_schema", frozen(self.input_schema))
         if not self.spec_hash:
@@ -55,8 +69,8 @@ class ToolSpec:
         return f"{self.description}\n\n{self.details}" if self.details else self.description
 
     def to_json(self) -> dict[str, Any]:
-        """Returns everything that the hash covers, as a copy. `details` is in it only if there are any, so a spec
-        without them has the hash that it had before specs had details."""
+        """Returns everything that the hash covers, as a copy. `details`, the flags and `mcp_item` are in it only if
+        they are set, so a spec without them has the hash that it had before there were such fields."""
         return {
             "name": self.name,
             "description": self.description,
@@ -64,6 +78,8 @@ class ToolSpec:
             "input_schema": thawed(self.input_schema),
             "effect": self.effect.value,
             "redaction": self.redaction.to_json(),
+            **{name: True for name in FLAGS if getattr(self, name)},
+            **({"mcp_item": thawed(self.mcp_item)} if self.mcp_item is not None else {}),
         }
 
     @classmethod
@@ -77,4 +93,6 @@ class ToolSpec:
             effect=ToolEffect(data["effect"]),
             redaction=Redaction.from_json(data["redaction"]),
             details=data.get("details", ""),
+            mcp_item=data.get("mcp_item"),
+            **{name: data.get(name, False) for name in FLAGS},
         )

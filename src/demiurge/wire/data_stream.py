@@ -34,6 +34,7 @@ from demiurge.tools.events import (
     TextDelta,
     ToolCallResult,
     ToolCallStart,
+    ToolLog,
     ToolProgress,
     UsageReport,
 )
@@ -137,7 +138,7 @@ class DataStream:
                 return self._fail(code)
             case Done():
                 return self._finish(event.usage, event.finish_reason)
-            case UsageReport():
+            case UsageReport() | ToolLog():
                 return []
 
     def end(self, error: str = "incomplete") -> list[Frame]:

@@ -86,13 +86,15 @@ class ToolCall:
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
     """The answer to the call `id`, for the model. `images`, then `files` (sounds and others) come after `content`; what
-    a format or a model cannot take is put elsewhere or described (`wire.result_parts`)."""
+    a format or a model cannot take is put elsewhere or described (`wire.result_parts`). `untrusted`: the untrusted
+    tools whose text it holds, which no format sends."""
 
     id: str
     content: str
     is_error: bool = False
     images: tuple[Image, ...] = ()
     files: tuple[Audio | File, ...] = ()
+    untrusted: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[Image | Audio | File, ...]:

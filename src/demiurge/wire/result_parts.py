@@ -29,7 +29,7 @@ def output_of(result: ToolExecResult) -> ToolOutput:
     """Returns the answer of a runner as an item for the model."""
     images = tuple(part for part in result.parts if isinstance(part, Image))
     files = tuple(part for part in result.parts if not isinstance(part, Image))
-    return ToolOutput(result.tool_call_id, result.content, not result.ok, images, files)
+    return ToolOutput(result.tool_call_id, result.content, not result.ok, images, files, result.untrusted)
 
 
 def describe_parts(items: Iterable[Item], takes: Sequence[type[Image | Audio]]) -> list[Item]:

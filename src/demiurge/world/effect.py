@@ -128,6 +128,10 @@ class Services(Protocol):
         """Asks for an effect on behalf of a running tool. The kernel decides on the request; a receipt answers it."""
         ...
 
+    async def settle(self, unit: Unit) -> None:
+        """Waits until nothing goes on by itself in a unit. Raises the error that keeps it from going on."""
+        ...
+
 
 @dataclass(slots=True)
 class EffectCall:
@@ -149,6 +153,8 @@ class EffectCall:
     """The receipt's entry for the connection that the call uses (`effects.chosen_connection`)."""
     requests: int = 0
     """How many capability requests the running tool has made."""
+    untrusted: set[str] = field(default_factory=set)
+    """The untrusted tools whose text the effect has read or brings: the receipt names them, and they taint its run."""
     in_doubt: bool = False
     """True if a handler that ran again asked for something else than the first time."""
     stalled: Unavailable | None = None
@@ -162,7 +168,7 @@ class EffectCall:
     async def put_blob(self, data: bytes) -> Ref:
         data = self.injections.masked_bytes(data)
         with self._noting_stall():
-            ref = await self._on_host_loop(self.services.hold_blob(data))
+            ref = await self.on_host_loop(self.services.hold_blob(data))
         self.refs.append(ref)
         return ref
 
@@ -179,18 +185,21 @@ class EffectCall:
             message = "What a tool asks for is recorded, so it can't hold the credentials of a connection."
             return failed("credentials_in_request", message)
         with self._noting_stall():
-            return await self._on_host_loop(self.services.request(self, kind, params))
+            return await self.on_host_loop(self.services.request(self, kind, params))
 
-    async def send(self, schema: str, value: Any) -> list[Record]:
-        """Submits the event that the effect produces: once, however often the effect is performed."""
+    async def send(self, schema: str, value: Any, *, also: str = "") -> list[Record]:
+        """Submits the event that the effect produces: once, however often the effect is performed. `also` tells several
+        events of one effect apart."""
         cause: dict[str, Any] = {"unit": str(self.unit), "seq": self.intent.seq, "index": 0}
         if self.intent.left is not None and "run" in self.intent.left:
             cause |= {"budget": nothing_of(self.intent.left["run"]), "run": self.intent.run}
-        ingress_id = f"intent:{self.intent.id.hex()}"
+        if self.intent.tainted:
+            cause["tainted"] = list(self.intent.tainted)
+        ingress_id = f"intent:{self.intent.id.hex()}{also and f'/{also}'}"
         with self._noting_stall():
             return await self.services.send(schema, value, ingress_id=ingress_id, caller=self.caller, cause=cause)
 
-    async def _on_host_loop(self, work: Coroutine[Any, Any, T]) -> T:
+    async def on_host_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Awaits `work` on the host's loop: a `def` handler may run a loop of its own, in its thread."""
         if asyncio.get_running_loop() is self.loop:
             return await work

@@ -2,9 +2,9 @@
 
 Each unit's records are copied as they are. Then the unit takes a `fork` record, which moves it to the new world, and a
 receipt `unknown_outcome` for every intent that was open: its effect may still take place in the other world, or have
-taken place there, so here it does not run (docs/architecture.md, rule 4). A question to a person waits in both worlds:
-nothing outside happens when it is answered. Messages between units that had not arrived are sent again. The source is
-only read.
+taken place there, so here it does not run (docs/architecture.md, rule 4). A question of the model to a person waits in
+both worlds: nothing outside happens when it is answered. A call that asked half-way ends. Messages between units that
+had not arrived are sent again. The source is only read.
 
 If a unit read a blob that was erased since, its state cannot always be computed. Then only its records are copied: they
 verify, and the unit takes no event.
@@ -255,7 +255,7 @@ class _Mover:
         state, tail, _ = self.loader.load(unit, length)
         world = self.copy.target.world_id
         body = {"world": world, "from": self.copy.source.world_id, "position": self.position}
-        left = [intent for intent in state.intents.values() if not intent.is_question]
+        left = [intent for intent in state.intents.values() if not intent.only_asks]
         steps: list[Advance] = []
         rows: list[Row] = []
         made: dict[Ref, bytes] = {}

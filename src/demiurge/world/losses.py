@@ -78,7 +78,7 @@ def _end(store: Store, manifests: Manifests, loader: Loader, unit: Unit, stamp: 
     """Answers the open intents of a unit, except questions to a person, which take no effect outside. Returns how many
     there were."""
     state = loader.load(unit).state
-    first, intents = state.seq, [intent for intent in state.intents.values() if not intent.is_question]
+    first, intents = state.seq, [intent for intent in state.intents.values() if not intent.only_asks]
     steps: list[Advance] = []
     rows: list[Row] = []
     made: dict[Ref, bytes] = {}

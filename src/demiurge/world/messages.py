@@ -1,23 +1,23 @@
 """Message blobs: one message a blob, as JSON that any client can write and read.
 
-    {"role": "user" | "system" | "assistant", "content": [part...], "tool_calls"?: [{id, name, arguments_json}],
-     "items_ref"?: ref, "skip_tool_catalog"?: true, "prompt_tools"?: {id: digest}}
-    {"role": "tool", "tool_call_id": id, "content": text | [part...]}
+{"role": "user" | "system" | "assistant", "content": [part...], "tool_calls"?: [{id, name, arguments_json}],
+"items_ref"?: ref, "skip_tool_catalog"?: true, "prompt_tools"?: {id: digest}} {"role": "tool", "tool_call_id": id,
+"content": text | [part...], "untrusted"?: [tool id...]}
 
 Parts are `{"type": "text", "text"}` and `{"type": "image" | "audio", "mime", "bytes_ref"}`; a tool's result also has
-`"file"`, and its parts have `size` and `name`. `items_ref` names a blob with
-a `list<sys/LlmOutputItem@1>`: the answer in the provider's own order, so that it can be sent back verbatim.
-`skip_tool_catalog` records that the sender of a message wants no catalog of prompt tools in the prompt of its turn. It
-is written only when it is true. A system message that is such a catalog has the digests of its tools in
-`prompt_tools`. Neither field is sent to a model.
+`"file"`, and its parts have `size` and `name`. `items_ref` names a blob with a `list<sys/LlmOutputItem@1>`: the answer
+in the provider's own order, so that it can be sent back verbatim. `skip_tool_catalog` records that the sender of a
+message wants no catalog of prompt tools in the prompt of its turn. It is written only when it is true. `untrusted`
+names the untrusted tools whose text a result holds: a run whose requests have such a message is tainted
+(`world.kernel.taint`). A system message that is such a catalog has the digests of its tools in `prompt_tools`. None of
+these fields is sent to a model.
 
 An attachment is stored once, by its address, and becomes a part's bytes only when a request is made. So a record must
 name it, like any blob that must be kept and read: the event that brings a message names the message's blob, and the
 step that takes the message names its attachments (the reducer returns their bytes in `Step.blobs`; they are stored
 already). From then on the unit may read them (`world.blob_access`), and garbage collection and forks, which follow the
 refs of records, keep them. An adapter sends only blobs that its unit was given, so a message blob that merely writes
-down an address grants nothing.
-"""
+down an address grants nothing."""
 
 from __future__ import annotations
 
@@ -53,6 +53,8 @@ __all__ = [
     "expand",
     "items_blob",
     "tool_blob",
+    "untrusted_in",
+    "untrusted_in_blob",
     "user_blob",
 ]
 
@@ -79,10 +81,14 @@ def user_blob(
     return canonical_json.encode({"role": role, "content": content, **skips})
 
 
-def tool_blob(call_id: str, content: str, parts: Sequence[Mapping[str, Any]] = ()) -> bytes:
+def tool_blob(
+    call_id: str, content: str, parts: Sequence[Mapping[str, Any]] = (), untrusted: Sequence[str] = ()
+) -> bytes:
     """Returns the blob of a tool's result. `parts`: its images, sounds and files, as `tools.parts.part_node` makes
-    them."""
+    them. `untrusted`: the untrusted tools whose text it holds."""
     message: dict[str, Any] = {"role": "tool", "tool_call_id": call_id, "content": content}
+    if untrusted:
+        message["untrusted"] = sorted(set(untrusted))
     if parts:
         text = [{"type": "text", "text": content}] if content else []
         message["content"] = [*text, *({"type": part["kind"], **_but_kind(part)} for part in parts)]
@@ -91,6 +97,17 @@ def tool_blob(call_id: str, content: str, parts: Sequence[Mapping[str, Any]] = (
 
 def _but_kind(part: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in part.items() if name != "kind"}
+
+
+def untrusted_in(message: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the untrusted tools whose text a message holds, by its JSON form."""
+    found = message.get("untrusted")
+    return tuple(name for name in found if isinstance(name, str)) if isinstance(found, list) else ()
+
+
+def untrusted_in_blob(data: bytes) -> tuple[str, ...]:
+    """Returns the untrusted tools whose text a message blob holds. Few messages are read for it: most lack the word."""
+    return untrusted_in(canonical_json.parse_object(data)) if b'"untrusted"' in data else ()
 
 
 def call_blob(call: ToolCall) -> bytes:

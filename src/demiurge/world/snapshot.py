@@ -52,6 +52,8 @@ def snapshot_node(state: UnitState) -> tuple[bytes, dict[Ref, bytes]]:
         node["runs"] = [run.to_node() for run in state.runs.values()]
     if state.rules:
         node["rules"] = list(state.rules.values())
+    if state.tainted:
+        node["tainted"] = [[run, list(tools)] for run, tools in state.tainted.items()]
     if state.used is not None:
         node["used"] = list(state.used)
     return cbor.encode(node), chunks
@@ -98,6 +100,7 @@ def read_snapshot(
             {run.id: run for run in map(Run.from_node, node.get("runs", ()))},
             Used(*node["used"]) if "used" in node else None,
             {rule["id"]: rule for rule in node.get("rules", ())},
+            {run: tuple(tools) for run, tools in node.get("tainted", ())},
         )
     except (InvalidValue, LookupError, TypeError, ValueError, AttributeError) as error:
         raise Damaged(f"{snapshot.ref} can't be read as a snapshot") from error
@@ -128,7 +131,7 @@ def _read_cell(node: Any, get: Callable[[Ref], bytes], lost: Callable[[DemiurgeE
 
 def _intent_node(intent: OpenIntent) -> dict[str, Any]:
     node = {field.name: getattr(intent, field.name) for field in fields(intent)}
-    for name in ("run", "left", "refused", "edited_from"):  # rarely used fields are left out
+    for name in ("run", "left", "refused", "edited_from", "leg", "tainted"):  # rarely used fields are left out
         if node[name] is None:
             del node[name]
     node["actor"] = node.pop("caller").to_node()
@@ -142,4 +145,6 @@ def _intent_node(intent: OpenIntent) -> dict[str, Any]:
 def _read_intent(node: Mapping[str, Any]) -> OpenIntent:
     known = {name: value for name, value in node.items() if name != "actor"}
     requests = {ordinal: Request(*request) for ordinal, request in node["requests"]}
+    if "tainted" in known:
+        known["tainted"] = tuple(known["tainted"])
     return OpenIntent(**known | {"caller": Caller.from_node(node["actor"]), "requests": requests})

@@ -6,7 +6,7 @@ All of it is the fold of the unit's records, so it can be dropped and computed a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from demiurge.values.caller import Caller
@@ -40,7 +40,13 @@ class OpenIntent:
     "reducer", "name", "key"}`. `run` is the id of the counted run that the intent belongs to, if any. `left` is what
     remained of the run's and the unit's budget when the intent was admitted: `{"run", "unit"}`, for those that are
     bounded (`world.budget`). `edited_from` names the waiting intent that this one replaces, because a person approved
-    the call with other arguments: `{"intent", "call_ref"}`. The result goes to whoever waits for that intent.
+    the call with other arguments: `{"intent", "call_ref"}`. The result goes to whoever waits for that intent. `tainted`
+    names the untrusted tools whose text led to the request; None if there are none.
+
+    `leg`: this intent goes on with a call that asked a person half-way (`tools.input_required`); `approval` is then the
+    question, and `approved` its answer. `{"of": the intent that waits for the result, "after": the leg before,
+    "number": from 2, "asks" and "state": blobs, "tied": whether the state is good for one process alone, "granted": the
+    approval of the call, `{"intent", "approval", "approved"}` or None}`.
     """
 
     id: bytes
@@ -58,6 +64,8 @@ class OpenIntent:
     left: Mapping[str, Limits] | None = None
     refused: Mapping[str, str] | None = None
     edited_from: Mapping[str, Any] | None = None
+    leg: Mapping[str, Any] | None = None
+    tainted: tuple[str, ...] | None = None
 
     @property
     def awaits_approval(self) -> bool:
@@ -65,13 +73,33 @@ class OpenIntent:
 
     @property
     def is_question(self) -> bool:
-        """True for a call that asks a person for an answer, not for an approval. A question never expires."""
-        return self.approval is not None and self.approval["expires_ns"] is None
+        """True for a call that asks a person for an answer, not for an approval."""
+        return self.approval is not None and (self.leg is not None or self.approval["expires_ns"] is None)
+
+    @property
+    def only_asks(self) -> bool:
+        """True for a question whose answer is its result: nothing runs when it is answered, and it never expires."""
+        return self.is_question and self.leg is None
 
     @property
     def answer_ref(self) -> Ref | None:
         """The blob of a person's answer to a question; None while there is none."""
         return self.approved.get("answer_ref") if self.approved is not None else None
+
+    @property
+    def asked_for(self) -> bytes:
+        """The id of the intent whose result this intent gives: its own, unless it took another one's place."""
+        if self.leg is not None:
+            return bytes(self.leg["of"])
+        return bytes(self.edited_from["intent"]) if self.edited_from is not None else self.id
+
+    @property
+    def permitted(self) -> OpenIntent:
+        """The intent with the approval of its call, if there is one: of a later leg, that of the first."""
+        if self.leg is None:
+            return self
+        granted = self.leg["granted"] or {"intent": self.id, "approval": None, "approved": None}
+        return replace(self, id=granted["intent"], approval=granted["approval"], approved=granted["approved"], leg=None)
 
     @property
     def may_run(self) -> bool:
@@ -88,7 +116,8 @@ class OpenIntent:
 class UnitState:
     """`seq` is the number that the next record gets; `head` is the hash of the last record. `runs` holds the runs that
     go on and are counted; `used` is what effects have used since the unit's use is counted; `rules` are the standing
-    rules by id (`authority.standing_rule`)."""
+    rules by id (`authority.standing_rule`); `tainted` names the untrusted tools whose text a run has read, by the id of
+    the run (`kernel.taint`)."""
 
     world: str
     unit: Unit
@@ -102,6 +131,7 @@ class UnitState:
     runs: dict[int, Run] = field(default_factory=dict)
     used: Used | None = None
     rules: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    tainted: dict[int | None, tuple[str, ...]] = field(default_factory=dict)
 
     def copy(self) -> UnitState:
         """Returns a copy that `advance` may change: plans are copied when touched; everything else is replaced, not
@@ -119,6 +149,7 @@ class UnitState:
             dict(self.runs),
             self.used,
             dict(self.rules),
+            self.tainted,
         )
 
     @property

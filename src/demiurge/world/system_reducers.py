@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from demiurge.world.connections import connection_reducers
+from demiurge.world.mcp_servers import MCP_SERVER, mcp_server_reducer
 from demiurge.world.reducer import Reducer
 from demiurge.world.review.issue_unit import ISSUE, issue_reducer
 from demiurge.world.review.model_run_unit import MODEL_RUN, model_run_reducer
@@ -18,4 +19,5 @@ def system_reducers() -> dict[str, Reducer]:
     """Returns the reducers of the built-in modules, by module name."""
     reviewed = {PROPOSAL: proposal_reducer(), REGISTRY: registry_reducer(), ISSUE: issue_reducer()}
     reviewed |= {MODEL_RUN: model_run_reducer()}
+    reviewed |= {MCP_SERVER: mcp_server_reducer()}
     return {WORKSPACE: workspace_reducer(), **connection_reducers(), WEBHOOK: webhook_reducer(), **reviewed}

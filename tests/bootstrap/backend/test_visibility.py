@@ -174,7 +174,7 @@ def arguments(here: Room, name: str) -> list[tuple[Any, ...]]:
             return [(units,)]
         case "read.attempts":
             return [(["00" * 32],)]
-        case "read.proposal" | "read.issue":
+        case "read.proposal" | "read.issue" | "read.mcp_server":
             return [("p0123456789",)]
         case "keep.prove":
             return [(position,) for position in range(1, here.store.length() + 1)]

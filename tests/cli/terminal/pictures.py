@@ -118,11 +118,12 @@ def play(scene: Scene, columns: int, **environment: str) -> Terminal:
             "LLM_API_KEY": "sk-picture",
             "OPENAI_BASE_URL": provider.url,
             "HOME": home,
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
             "TERM": "xterm-256color",
             **environment,
         }
         given.pop("NO_COLOR", None) if "NO_COLOR" not in environment else None
-        terminal = Terminal(("chat",), given, Path(home), columns)
+        terminal = Terminal(("chat",), given, Path(home), columns, program=("demiurge",))
         try:
             for words, keys in scene.keys:
                 terminal.expect(words)

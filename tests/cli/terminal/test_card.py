@@ -118,3 +118,11 @@ def test_a_rule_is_widened_argument_by_argument() -> None:
     for wrong in ("path", "colour=*", "hours=0", "hours=721", "hours=x"):
         with pytest.raises(UsageError):
             with_change(terms, wrong)
+
+
+def test_a_card_names_the_mcp_server_that_the_tool_is_of() -> None:
+    screen = Screen(EmulatedTerminal(100), width=100)
+    screen.has_styles = False
+    shown = card_lines(screen, pending({"path": "a.txt"}), FACTS._replace(server="mail"))
+    assert "│ of the MCP server mail, pinned; its texts are somebody else's" in shown
+    assert not any("MCP" in line for line in card(pending({"path": "a.txt"})))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import logging
 import subprocess
 import sys
@@ -73,7 +74,19 @@ def test_without_it_the_log_says_where_to_look(
     [line] = caplog.messages
     assert line.startswith("tool call: handler of fail raised ValueError at ")
     assert "test_error_log.py" in line
-    assert "`log_tool_errors=True`, or `demiurge -v`" in line
+    assert "`demiurge -v`, or `log_tool_errors=True` in Python" in line
+
+
+def test_an_error_of_a_library_is_placed_at_the_line_of_the_author(caplog: pytest.LogCaptureFixture) -> None:
+    @tool(effect=ToolEffect.READ_ONLY)
+    def fail(number: int) -> ToolResult[None]:
+        """Fails in Python's own library."""
+        raise AssertionError(json.loads("{"))
+
+    runner_of(fail).exec_sync("fail", {"number": 1})
+    [line] = caplog.messages
+    assert "raised JSONDecodeError at " in line
+    assert f"{__file__}:" in line
 
 
 SCRIPT = """

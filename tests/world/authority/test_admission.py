@@ -241,7 +241,7 @@ def test_the_tool_policy_decides_on_tool_calls_after_cap_and_policy(policy: Tool
     decision = admit_effect(manifest, "tool.call", {"tool": READ}, "cap_tool", TOOL_PLAN)
     assert (decision.verdict, decision.by) == (verdict, "tool_policy")
     assert policy.digest in decision.rule
-    assert decide_tool(manifest, READ, caller=Caller("user")).verdict == verdict
+    assert decide_tool(manifest, READ, caller=Caller("user"), now_ns=0).verdict == verdict
 
 
 def test_cap_and_policy_deny_a_tool_that_the_tool_policy_would_ask_a_person_about() -> None:
@@ -254,7 +254,10 @@ def test_cap_and_policy_deny_a_tool_that_the_tool_policy_would_ask_a_person_abou
 
 def test_a_tool_nobody_knows_counts_as_an_external_side_effect() -> None:
     policy = ToolPolicy(allowed_tools=("ghost",), require_approval_for_effects=(ToolEffect.EXTERNAL_SIDE_EFFECT,))
-    assert decide_tool(chat_manifest(policy=policy), "ghost", caller=Caller("user")).verdict == "require_approval"
+    assert (
+        decide_tool(chat_manifest(policy=policy), "ghost", caller=Caller("user"), now_ns=0).verdict
+        == "require_approval"
+    )
 
 
 def test_the_answer_is_the_same_whether_a_denied_tool_exists_or_not() -> None:
@@ -263,7 +266,9 @@ def test_the_answer_is_the_same_whether_a_denied_tool_exists_or_not() -> None:
         return ""
 
     there = chat_manifest([Tool.wrap(handler, name="hidden")], ToolPolicy(allowed_tools=(READ,)))
-    assert decide_tool(there, "hidden", caller=Caller("user")) == decide_tool(there, "absent", caller=Caller("user"))
+    assert decide_tool(there, "hidden", caller=Caller("user"), now_ns=0) == decide_tool(
+        there, "absent", caller=Caller("user"), now_ns=0
+    )
 
 
 class Remembers(ToolPolicy):
@@ -280,12 +285,12 @@ ASKED: list[tuple[ToolPolicyContext, str, ToolEffect]] = []
 def test_the_tool_policy_is_asked_about_the_actor_and_the_tools_own_level() -> None:
     ASKED.clear()
     manifest = replace(chat_manifest(), tool_policy=Remembers((READ,)))
-    assert decide_tool(manifest, READ, caller=Caller("ada")).verdict == "allow"
+    assert decide_tool(manifest, READ, caller=Caller("ada"), now_ns=0).verdict == "allow"
     assert [(ToolPolicyContext(run_id="", actor="ada"), READ, ToolEffect.READ_ONLY)] == ASKED
 
 
 def test_a_denied_tool_is_told_no_more_than_that() -> None:
-    denied = decide_tool(chat_manifest(policy=ToolPolicy()), READ, caller=Caller("user"))
+    denied = decide_tool(chat_manifest(policy=ToolPolicy()), READ, caller=Caller("user"), now_ns=0)
     assert denied == Admission(
         "deny",
         "tool_policy",
@@ -417,7 +422,7 @@ BY_ROLE = ToolPolicy(
 def test_the_admission_names_the_rule_that_decided_on_this_caller(
     caller: Caller, tool: str, verdict: str, rule: str | None
 ) -> None:
-    admission = decide_tool(chat_manifest(policy=BY_ROLE), tool, caller=caller)
+    admission = decide_tool(chat_manifest(policy=BY_ROLE), tool, caller=caller, now_ns=0)
     named = f"tool policy {BY_ROLE.digest}" + (f", rule {rule}" if rule is not None else "")
     assert (admission.verdict, admission.rule) == (verdict, named)
     assert admission.message == (SAFE_MESSAGES[ToolErrorCode.POLICY_DENIED] if verdict == "deny" else "")

@@ -36,6 +36,7 @@ async def run(folder: Path, port: int, fault: str) -> int:
     return await child.wait()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "point",
     [

@@ -56,6 +56,7 @@ DEATHS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("death", DEATHS)
 async def test_a_kill_makes_no_second_order_and_hides_none(death: str, tmp_path: Path) -> None:
     fault, orders, told, handler = DEATHS[death]

@@ -421,7 +421,11 @@ async def test_the_manifest_is_introspected_by_its_address(memory: MemoryStore) 
         assert shown["policy"][-1] == {"when": {}, "decision": "deny"}
         triggers = [(trigger["event"], trigger["plan"]) for trigger in shown["triggers"]]
         assert ("demiurge/ChatRequest@1", "demiurge/chat_plan@1") in triggers
-        assert {route["event"] for route in shown["routing"]} == {"demiurge/ChatEvent@1", "demiurge/CallsEvent@1"}
+        assert {route["event"] for route in shown["routing"]} == {
+            "demiurge/ChatEvent@1",
+            "demiurge/CallsEvent@1",
+            "demiurge/SamplingEvent@1",
+        }
         assert shown["tool_policy"]["allowed_tools"] == sorted(shown["tools"])
         assert shown["settings"]["max_tool_rounds"] == 8
         assert "policys" not in shown

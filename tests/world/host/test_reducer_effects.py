@@ -142,6 +142,7 @@ async def test_a_cell_with_an_erased_blob_hears_of_its_timer(memory: MemoryStore
         assert_sound(memory, host, unchecked)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "point",
     [

@@ -3,11 +3,13 @@ import { useEffect, useId, useRef, useState } from "react";
 import { Arguments } from "../../parts/arguments";
 import { Duration, Moment } from "../../parts/time";
 import { ErrorNote } from "../../parts/notes";
+import { UntrustedText } from "../../parts/taint";
 import type { Approval } from "../../sdk";
 import { isExpired, useApprovals, useNow } from "./approvals";
 import { CardHeading } from "./card-heading";
 import { DecisionForm } from "./decision-form";
 import { ChangedArguments, Outcome } from "./outcome";
+import { ServerMarks } from "./server-marks";
 import { WriteDiff } from "./write-diff";
 
 const EFFECTS: Record<string, string> = {
@@ -40,6 +42,12 @@ export function ApprovalCard({ approval, showChat = false, onDecided }: CardProp
         wants to run <code>{approval.tool}</code>.
       </CardHeading>
       <p className="effect">{EFFECTS[approval.effect] ?? `Effect: ${approval.effect}.`}</p>
+      {approval.server != null && <ServerMarks server={approval.server} trust={approval.trust} />}
+      {approval.tainted !== undefined && (
+        <p className="effect" data-tainted>
+          Asked because this turn has read <UntrustedText tools={approval.tainted} />.
+        </p>
+      )}
       {approval.damaged !== null && (
         <ErrorNote title="This call cannot be shown whole, so it cannot be approved." message={approval.damaged} />
       )}
@@ -111,6 +119,7 @@ const RULES: Record<string, (rule: Record<string, unknown>) => string> = {
   allowed_tools: (rule) => `${calls(rule)} is allowed by now`,
   denied_effects: (rule) => `${calls(rule)} is denied by now`,
   denied_tools: (rule) => `${calls(rule)} is denied by now`,
+  when_tainted: (rule) => `${calls(rule)} is asked for in a turn that has read untrusted text`,
 };
 
 /** A line of the tool policy in words; a line of another kind as it is written in the policy. */

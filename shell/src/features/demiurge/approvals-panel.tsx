@@ -8,6 +8,7 @@ import type { Approval } from "../../sdk";
 import { ApprovalCard, useCardKeys } from "./approval-card";
 import { useApprovals, useNow } from "./approvals";
 import { InboxRow } from "./inbox-row";
+import { InputCard } from "./input-card";
 import { ASK_USER, QuestionCard } from "./question-card";
 import "../../panels/panels.css";
 
@@ -79,7 +80,7 @@ export default function ApprovalsPanel() {
               {calls
                 .filter((each) => opened.current.has(idOf(each)))
                 .map((each) => {
-                  const Card = each.tool === ASK_USER ? QuestionCard : ApprovalCard;
+                  const Card = each.tool === ASK_USER ? QuestionCard : each.input != null ? InputCard : ApprovalCard;
                   return (
                     <div key={idOf(each)} hidden={each !== chosen}>
                       <Card approval={each} showChat onDecided={() => focusNextLine(list.current, calls.filter(isOpen), each)} />

@@ -11,6 +11,8 @@ export interface CallFacts {
   /** What the model proposed and who changed it, if a person did. */
   proposedJson: string | null;
   changedBy: string;
+  /** The untrusted tools whose text the turn had read before. */
+  tainted: string[];
   state: "running" | "done" | "failed" | "cancelled";
   result: unknown;
   cut: { bytes: number; head: string; ref: string | null } | null;
@@ -55,12 +57,12 @@ export function requestsOf(messages: ChatMessage[]): number[] {
 /** Returns one message of the user and one of the assistant for each turn. `turn` is the last one as it stands, which
  * knows of results before the conversation does; `streaming` is the text that comes right now. */
 export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, streaming: string): ThreadMessageLike[] {
-  const turns = new Map<number, { user?: ChatMessage; parts: Part[]; erased: boolean }>();
+  const turns = new Map<number, { user?: ChatMessage; parts: Part[]; erased: boolean; tainted: Set<string> }>();
   const open = new Map<string, { part: number; parts: Part[]; call: ProposedCall; key: string; answered: boolean }>();
 
   for (const message of messages) {
     const request = message.request_id;
-    const shown = turns.get(request) ?? { parts: [], erased: false };
+    const shown = turns.get(request) ?? { parts: [], erased: false, tainted: new Set<string>() };
     turns.set(request, shown);
     if (message.erased) shown.erased = true;
     const { parts } = shown;
@@ -69,6 +71,7 @@ export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, 
       const text = message.erased ? ERASED : (message.text ?? WITHHELD);
       if (text !== "") parts.push({ type: "text", text });
       for (const [place, call] of (message.tool_calls ?? []).entries()) {
+        call.tainted?.forEach((tool) => shown.tainted.add(tool));
         const key = `${request}:${parts.length}:${place}:${call.id}`;
         open.set(`${request}:${call.id}`, { part: parts.length, parts, call, key, answered: false });
         parts.push(callPart(call, key, running(call)));
@@ -87,7 +90,7 @@ export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, 
     }
   }
 
-  return [...turns].flatMap(([request, { user, parts, erased }]) => {
+  return [...turns].flatMap(([request, { user, parts, erased, tainted }]) => {
     const isLast = request === turn?.request_id;
     const isRunning = isLast && (turn.status === "running" || turn.status === "awaiting_approval");
     const answer: ThreadMessageLike = {
@@ -95,7 +98,7 @@ export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, 
       role: "assistant",
       content: isLast && streaming !== "" ? [...parts, { type: "text", text: streaming }] : parts,
       status: isRunning ? { type: "running" } : { type: "complete", reason: "stop" },
-      metadata: { custom: { request, isLast, erased } },
+      metadata: { custom: { request, isLast, erased, tainted: [...tainted].sort() } },
     };
     if (user === undefined) return [answer];
     const text = user.erased ? `${ERASED} ${user.erased.why}` : (user.text ?? WITHHELD);
@@ -104,7 +107,12 @@ export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, 
 }
 
 function proposal(call: ProposedCall) {
-  return { argumentsJson: call.arguments_json, proposedJson: call.proposed_json ?? null, changedBy: call.changed_by ?? "" };
+  return {
+    argumentsJson: call.arguments_json,
+    proposedJson: call.proposed_json ?? null,
+    changedBy: call.changed_by ?? "",
+    tainted: call.tainted ?? [],
+  };
 }
 
 function running(call: ProposedCall): CallFacts {

@@ -109,7 +109,7 @@ export function DecisionForm({ approval, wholeSeen, card, onDecided }: FormProps
           >
             Change arguments
           </button>
-          {approval.chat_id !== null && (
+          {approval.chat_id !== null && approval.tainted === undefined && (
             <button
               type="button"
               data-step="allow"

@@ -2,8 +2,9 @@
 import { ApiError, type JournalRecord } from "../../sdk";
 
 export interface Decision {
-  /** `rule`: a standing rule allows the call. `answer`: a person answered a question. */
-  verdict: "approve" | "edit" | "reject" | "rule" | "answer";
+  /** `rule`: a standing rule allows the call. `answer`: a person answered a question. `end`: the wait for an answer was
+   * over, and the call went on without one. */
+  verdict: "approve" | "edit" | "reject" | "rule" | "answer" | "end";
   by: string;
   /** Null for a caller whose role does not see it. */
   reason: string | null;
@@ -18,7 +19,8 @@ export interface Decision {
   end?: string;
 }
 
-const VERDICTS: Record<string, Decision["verdict"]> = { approved: "approve", edited: "edit", rejected: "reject", answered: "answer" };
+const VERDICTS: Record<string, Decision["verdict"]> = { approved: "approve", edited: "edit", rejected: "reject", answered: "answer", ended: "end" };
+const GOES_ON = ["approve", "answer", "end"];
 
 /** Reads decisions from records, which may come more than once. */
 export class DecisionLog {
@@ -49,7 +51,7 @@ export class DecisionLog {
     if (kind === "approval") {
       const changedCall = typeof body.call_ref === "string" ? body.call_ref : undefined;
       const answer = typeof body.answer_ref === "string" ? body.answer_ref : undefined;
-      const verdict = changedCall !== undefined ? "edit" : body.verdict === "approve" || body.verdict === "answer" ? body.verdict : "reject";
+      const verdict = changedCall !== undefined ? "edit" : GOES_ON.includes(body.verdict) ? body.verdict : "reject";
       return this.add(intent, { verdict, by, reason, time_ns: record.time_ns, changedCall, answer, place });
     }
     if (kind === "approval_rule") {

@@ -18,6 +18,8 @@ export function firstArgument({ arguments_json }: Approval): string {
   return `${first[0]}: ${value.length > SHORT ? `${value.slice(0, SHORT)}…` : value}`;
 }
 
+const DECIDED: Partial<Record<Decision["verdict"], string>> = { reject: "Rejected", answer: "Answered", end: "Ended" };
+
 interface InboxRowProps {
   approval: Approval;
   decision: Decision | undefined;
@@ -59,7 +61,7 @@ function StandingOf({ approval, decision, waits, now }: Omit<InboxRowProps, "isC
   if (decision !== undefined) {
     return (
       <span className="faint">
-        {decision.verdict === "approve" ? "Approved" : "Rejected"} by <bdi>{decision.by}</bdi>
+        {DECIDED[decision.verdict] ?? "Approved"} by <bdi>{decision.by}</bdi>
       </span>
     );
   }

@@ -14,6 +14,7 @@ const VERBS: Record<Decision["verdict"], string> = {
   edit: "Approved with changed arguments by",
   reject: "Rejected by",
   answer: "Answered by",
+  end: "Went on without an answer, ended by",
   rule: "Allowed by a standing rule, made by",
 };
 

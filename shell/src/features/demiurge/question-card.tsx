@@ -5,8 +5,9 @@ import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
 import { Duration, durationText } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
-import { answerPost, ApiError, type Approval, approvalPost, type Asked, blobText, journalGet, sentence } from "../../sdk";
+import { answerPost, ApiError, type Approval, approvalPost, type Asked, blobText, sentence } from "../../sdk";
 import { mayDecide, useSession } from "../../session";
+import { useAnswering } from "./answering";
 import { useApprovals, useNow } from "./approvals";
 import { CardHeading } from "./card-heading";
 import { useChat } from "./chat-context";
@@ -72,15 +73,12 @@ function Words({ text }: { text: string }) {
   );
 }
 
-/** The part that answers. What is pressed is decided when the server has recorded it, not before. */
+/** The part that answers. */
 function AnswerForm({ approval, asked }: { approval: Approval; asked: Asked }) {
   const session = useSession();
-  const { live, addDecisions } = useApprovals();
   const [text, setText] = useState("");
-  const [sending, setSending] = useState<string>();
-  const [problem, setProblem] = useState("");
-  const busy = useRef(false);
   const form = useRef<HTMLDivElement>(null);
+  const { sending, problem, send } = useAnswering(approval, form);
   const field = useId();
   const choices = asked.choices ?? [];
   const takesWords = asked.allow_other || choices.length === 0;
@@ -88,35 +86,8 @@ function AnswerForm({ approval, asked }: { approval: Approval; asked: Asked }) {
   if (!mayDecide(session)) {
     return <p className="outcome">Somebody with the role approver answers this.</p>;
   }
-  const send = async (what: string, request: (id: string) => Promise<unknown>) => {
-    if (busy.current || approval.id === null) return;
-    busy.current = true;
-    setSending(what);
-    setProblem("");
-    try {
-      await request(approval.id);
-      form.current?.closest<HTMLElement>("[data-approval]")?.focus();
-    } catch (error) {
-      setProblem(await problemOf(error));
-    }
-    live.reload();
-    busy.current = false;
-    setSending(undefined);
-  };
   const answer = (words: string) => send(words, (id) => answerPost(id, words));
   const decline = () => send("", (id) => approvalPost(id, "reject", text.slice(0, MAX_REASON)));
-
-  /** Asks the server before it says that an answer failed: it may have been lost on its way, or somebody was first. */
-  const problemOf = async (error: unknown): Promise<string> => {
-    try {
-      const { records } = await journalGet({ unit: approval.unit, kind: "approval", limit: 1000 });
-      addDecisions(records);
-      if (records.some((record) => record.body?.intent === approval.id)) return "";
-    } catch {
-      return `${sentence(error)} The answer is not known to have been taken; look again when the server is back.`;
-    }
-    return error instanceof ApiError && error.code === "no_approval" ? "This question does not wait any more." : sentence(error);
-  };
 
   return (
     <div className="decision" ref={form}>

@@ -2,6 +2,7 @@
 import { MessagePrimitive, ThreadPrimitive, useAuiState, useMessagePartText } from "@assistant-ui/react";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
+import { UntrustedText } from "../../parts/taint";
 import { type Attachment, blobPath, type ChatMessage, type NewAttachment, sentence, type Turn, turnGet } from "../../sdk";
 import { maySend, useSession } from "../../session";
 import { useChat } from "./chat-context";
@@ -114,11 +115,20 @@ function Attached({ type, mime, bytes_ref }: Attachment) {
 }
 
 function AssistantMessage() {
-  const custom = useAuiState(({ message }) => message.metadata.custom) as { request: number; isLast: boolean };
+  const custom = useAuiState(({ message }) => message.metadata.custom) as {
+    request: number;
+    isLast: boolean;
+    tainted: string[];
+  };
   return (
     <MessagePrimitive.Root className="message assistant" id={`answered-${custom.request}`}>
       <span className="unseen">Answer: </span>
       <MessagePrimitive.Parts components={{ Text: MarkdownText, tools: { by_name: TOOL_CARDS, Fallback: ToolFallback } }} />
+      {custom.tainted.length > 0 && (
+        <p className="faint" data-tainted-turn>
+          This turn has read <UntrustedText tools={custom.tainted} />.
+        </p>
+      )}
       <TurnEnd request={custom.request} isLast={custom.isLast} />
     </MessagePrimitive.Root>
   );
@@ -198,6 +208,8 @@ function TurnStatus() {
     approvals.length > 0
       ? approvals.every((each) => each.tool === ASK_USER)
         ? "The model waits for an answer"
+        : approvals.every((each) => each.input != null)
+        ? "A tool waits for an answer"
         : "Approval needed"
       : turn?.status === "awaiting_approval"
       ? "A person has to decide"

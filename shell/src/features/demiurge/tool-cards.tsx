@@ -3,6 +3,7 @@ import type { ToolCallMessagePartProps } from "@assistant-ui/react";
 import type { ReactNode } from "react";
 import { useCallProgress } from "../../live/stream";
 import { Arguments } from "../../parts/arguments";
+import { TaintTag } from "../../parts/taint";
 import { durationText } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
 import { blobPath } from "../../sdk";
@@ -11,6 +12,7 @@ import { useApprovals } from "./approvals";
 import { useChat } from "./chat-context";
 import { CHAT, type CallFacts } from "./chat-data";
 import { ChangedArguments, Outcome, UsedArguments } from "./outcome";
+import { InputCard } from "./input-card";
 import { ASK_USER, AskUserCard } from "./question-card";
 import { CallProgress, ResultParts } from "./result-parts";
 import { WriteDiff } from "./write-diff";
@@ -42,7 +44,7 @@ function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & {
   const effect = tools.get(toolName)?.effect;
   const reported = useCallProgress(`${CHAT}/${chatId}`, facts.callId);
 
-  if (asked !== undefined) return <ApprovalCard approval={asked} />;
+  if (asked !== undefined) return asked.input != null ? <InputCard approval={asked} /> : <ApprovalCard approval={asked} />;
   const label = decision?.changedCall === undefined && facts.proposedJson === null ? "Arguments" : "Proposed arguments";
   const state = facts.state === "running" && time?.waits === true ? "waiting" : facts.state;
   const ran = time?.ended_ns != null ? durationText((time.ended_ns - time.began_ns) / 1e6) : "";
@@ -52,6 +54,7 @@ function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & {
         <code>{toolName}</code>
         <span className={`state ${state}`}>{STATES[state]}</span>
         {effect !== undefined && <span className="tag">{effect.replaceAll("_", " ")}</span>}
+        <TaintTag tools={facts.tainted} />
         {facts.replayed && (
           <span className="tag" title="An equal call ran before; its recorded result was used, and nothing ran again.">
             replayed from the ledger

@@ -6,7 +6,7 @@ import { checksPost, type CheckReport, type Finding, type ToolProposal } from ".
 import { useSession } from "../../session";
 import { fieldId, FindingText } from "./proposed-text";
 import { isOpen, mayRunChecks } from "./review-words";
-import { useSend } from "./use-send";
+import { useSend } from "../../parts/use-send";
 
 /** So many characters of the passage of a finding are in its line. */
 const SHORT = 120;

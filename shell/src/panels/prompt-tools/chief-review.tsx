@@ -7,7 +7,7 @@ import { askModelPost, type ChiefAnswers, type Review, reviewPost, skipReviewPos
 import { useSession } from "../../session";
 import { ModelRuns, type ModelRunWords } from "./model-run";
 import { isChief, isUser } from "./review-words";
-import { useSend } from "./use-send";
+import { useSend } from "../../parts/use-send";
 
 const QUESTIONS: [name: "sensible" | "overlaps" | "violates" | "changes", question: string][] = [
   ["sensible", "Does it make sense?"],

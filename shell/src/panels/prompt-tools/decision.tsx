@@ -8,7 +8,7 @@ import { decisionPost, type IssueAction, type ToolProposal } from "../../sdk/rev
 import { useSession } from "../../session";
 import { ReviewActions } from "./review-actions";
 import { DECIDED, isAuthor, isOpen, isUser, proposalHref } from "./review-words";
-import { type Sending, useSend } from "./use-send";
+import { type Sending, useSend } from "../../parts/use-send";
 
 interface DecisionProps {
   proposal: ToolProposal;

@@ -11,7 +11,7 @@ import { useSession } from "../../session";
 import { PanelState } from "../panel-state";
 import { ReviewActions } from "./review-actions";
 import { ISSUE_STATES, ISSUE_TONES, ISSUES, issueUnit, isChief, isUser, mayWriteIssues, proposalHref, withQuery } from "./review-words";
-import { useSend } from "./use-send";
+import { useSend } from "../../parts/use-send";
 
 const IssueText = lazy(() => import("./issue-text"));
 

@@ -14,7 +14,7 @@ import { IssuePage } from "./issue-page";
 import "./review.css";
 import { idIn, ISSUE_STATES, ISSUE_TONES, issueHref, ISSUES, isOfIssues, mayWriteIssues, withQuery } from "./review-words";
 import { TextFilter } from "./text-filter";
-import { useSend } from "./use-send";
+import { useSend } from "../../parts/use-send";
 
 /** So many issues are shown at first. */
 const SOME = 100;

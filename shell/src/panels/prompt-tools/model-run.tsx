@@ -5,7 +5,7 @@ import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
 import type { ModelRun, ToolProposal } from "../../sdk/review";
 import { useSession } from "../../session";
-import { useSend } from "./use-send";
+import { useSend } from "../../parts/use-send";
 
 /** What the page says of one kind of run. */
 export interface ModelRunWords {

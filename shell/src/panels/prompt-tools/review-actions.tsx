@@ -4,7 +4,7 @@ import { ErrorNote } from "../../parts/notes";
 import type { IssueAction } from "../../sdk/review";
 import { useSession } from "../../session";
 import { ACTIONS, isChief, isUser } from "./review-words";
-import type { Sending } from "./use-send";
+import type { Sending } from "../../parts/use-send";
 
 interface ReviewActionsProps {
   /** Why an approval is not possible yet; empty if it is. */

@@ -8,7 +8,7 @@ import { useSession } from "../../session";
 import { CasesOnModel } from "./cases-on-model";
 import { ProposedText, ProposedValue } from "./proposed-text";
 import { isChief, isOpen, isUser } from "./review-words";
-import { useSend } from "./use-send";
+import { useSend } from "../../parts/use-send";
 
 interface CasesProps {
   proposal: ToolProposal;

@@ -8,18 +8,21 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-from demiurge.apps.demiurge import call_reducer, reducer
+from demiurge.apps.demiurge import call_reducer, reducer, sampling_reducer
 from demiurge.apps.demiurge.reducer import OPEN
 from demiurge.world.manifest import Folder, read_folder
 from demiurge.world.reducer import Reducer
 
-__all__ = ["CALLS", "CHAT", "MAX_TOKENS", "OPEN", "App", "app"]
+__all__ = ["CALLS", "CHAT", "MAX_TOKENS", "OPEN", "SAMPLING", "App", "app"]
 
 CHAT = "demiurge/Demiurge@1"
 """The chat module; its cells are chats, keyed by chat id."""
 
 CALLS = "demiurge/Calls@1"
 """The module of calls that a person makes, keyed by call id."""
+
+SAMPLING = "demiurge/Sampling@1"
+"""The module of requests for a model that MCP servers make, keyed by the intent of the call and a number."""
 
 MAX_TOKENS = 1024
 """The most tokens of an answer, unless a chat's manifest or messages say otherwise."""
@@ -41,7 +44,7 @@ def app() -> App:
     """Returns the shipped app, read from its data files. Raises BadManifest."""
     files = resources.files(__package__).joinpath("air")
     folder = read_folder(files)
-    modules = {CHAT: reducer, CALLS: call_reducer}
+    modules = {CHAT: reducer, CALLS: call_reducer, SAMPLING: sampling_reducer}
     return App(
         [part.content for part in folder.definitions],
         folder.root(),

@@ -63,7 +63,6 @@ MAX_REQUEST_ID = (1 << 53) - 1
 REFUSALS = ("attachments_too_large", "context_overflow", "invalid_request", "unsupported_attachment")
 """What a request fails with when its attachments may be why: they are too large, or not for this model."""
 
-
 BLOCKING = ("content_filter", "context_overflow")
 """What a request fails with when something that is said in it may be why: with it, every later one would fail."""
 
@@ -226,15 +225,15 @@ def _propose(state: State, turn: State, message: State, refs: Sequence[Ref], con
 
 
 def _narrowed(state: State, context: ReducerContext) -> ReducerContext:
-    """The context in which a tool that the chat's toolset does not offer is denied; of one that is not there, the
-    policy alone decides whether the model is told so."""
+    """The context in which a tool that the chat's toolset does not offer is denied; of one that is not there, or is
+    quarantined, the policy alone decides whether the model is told so."""
     if state["tools_ref"] is None:
         return context
     offered, decide = narrowed(context.blob(state["tools_ref"])), context.decide_tool
 
     def decide_tool(tool: str) -> str:
-        name = canonical_id(tool)
-        return decide(tool) if name in offered or name not in context.toolset else "deny"
+        spec = context.toolset.get(name := canonical_id(tool))
+        return decide(tool) if name in offered or spec is None or spec.quarantined else "deny"
 
     return replace(context, decide_tool=decide_tool)
 
@@ -249,8 +248,9 @@ def _refusal(turn: State, call: Proposal, repeated: bool, context: ReducerContex
         repeated=repeated,
     )
     spec = context.toolset.get(call.tool)
-    if spec is None and refused not in (ToolErrorCode.ROUNDS_EXCEEDED, ToolErrorCode.POLICY_DENIED):
-        return ToolErrorCode.UNAVAILABLE
+    is_barred = spec is None or spec.quarantined
+    if is_barred and refused not in (ToolErrorCode.ROUNDS_EXCEEDED, ToolErrorCode.POLICY_DENIED):
+        return ToolErrorCode.UNAVAILABLE if spec is None else ToolErrorCode.QUARANTINED
     if refused is None and spec is not None and not call.fits(spec):
         return ToolErrorCode.VALIDATION
     return refused

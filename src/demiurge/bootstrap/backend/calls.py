@@ -14,6 +14,7 @@ from demiurge.bootstrap.backend.budget_use import BudgetUse
 from demiurge.bootstrap.backend.call_roles import VIEWER, needs, only_reads
 from demiurge.bootstrap.backend.keep_calls import Frames, KeepCalls, NewManifest, Shown
 from demiurge.bootstrap.backend.layer_sync import ExportedTools, LayerStatus
+from demiurge.bootstrap.backend.mcp_views import McpServerView
 from demiurge.bootstrap.backend.review_views import CatalogTool, IssueView, ToolProposalView, ToolVersion
 from demiurge.bootstrap.backend.webhooks import AddedWebhook, Webhook, WebhookTest
 from demiurge.bootstrap.backend.world_connections import WorldConnection
@@ -45,6 +46,48 @@ class RunCalls(Protocol):
         """The frames of `watch` until the unit has settled (`settle`)."""
         ...
 
+    @needs("agent")
+    def ask_call(
+        self,
+        call_id: str,
+        asker: str,
+        tool: str,
+        arguments_json: str,
+        takes_up: bool = False,
+        shows: bool = False,
+        waits: bool = True,
+        answers: Sequence[str] | None = None,
+    ) -> Frames:
+        """Asks for an `AskedCall`. Yields what `AskedCalls.ask` yields, and stays until `leave_call`."""
+        ...
+
+    @needs("agent")
+    async def own_request(self, call_id: str) -> dict[str, Any] | None:
+        """The waiting call of this caller, if it asks its asker alone. Raises NotFound (`no_call`)."""
+        ...
+
+    @needs("agent")
+    async def answer_own(self, approval_id: str, given: dict[str, Any]) -> None:
+        """Answers what `own_request` returned, and nothing else."""
+        ...
+
+    @needs("agent")
+    async def leave_call(self, call_id: str, asker: str, read: bool) -> None:
+        """Ends the wait of an asker; with `read`, its answer was given."""
+        ...
+
+    @needs("agent")
+    async def complete_argument(self, tool: str, argument: str, value: str, given: dict[str, str]) -> dict[str, Any]:
+        """The values that an MCP server proposes for an argument of a prompt or a template: `{values, total,
+        has_more}`. `tool`: its id. Nothing is recorded."""
+        ...
+
+    @needs("agent")
+    def follow_resource(self, tool: str, uri: str) -> Frames:
+        """Yields `{type: "following"}` once the server of a resource tells its changes, then `{type: "updated"}` for
+        each. `tool`: the id of the resource, or of the template that makes the address `uri`."""
+        ...
+
     @only_reads
     @needs(*VIEWER)
     def watch(self, unit: str | None, after: Sequence[Shown] = ()) -> Frames:
@@ -58,8 +101,9 @@ class RunCalls(Protocol):
         ...
 
     @needs("approver")
-    async def answer(self, approval_id: str, text: str) -> None:
-        """Answers a question of `core__ask_user` that waits; the text becomes the result of its call."""
+    async def answer(self, approval_id: str, text: str | None, given: dict[str, Any] | None = None) -> None:
+        """Answers a question that waits. The text becomes the result of a call of `core__ask_user`, or answers the only
+        question of a tool; `given` is what a tool's questions take otherwise (`backend.given_answer`)."""
         ...
 
     @needs("approver")
@@ -113,6 +157,42 @@ class RunCalls(Protocol):
     @needs("user")
     async def test_webhook(self, webhook_id: str) -> WebhookTest:
         """Sends one notice that says that it is a test. If the receiver confirms it, a stopped webhook goes on."""
+        ...
+
+    @needs("user")
+    async def add_mcp_server(self, settings: dict[str, Any]) -> None:
+        """Adds an MCP server (`ServerSettings.to_json`). Its tools are not in the catalog before they are trusted."""
+        ...
+
+    @needs("user")
+    async def remove_mcp_server(self, name: str) -> None: ...
+
+    @needs("user")
+    async def refresh_mcp_server(self, name: str) -> None:
+        """Connects to a server and has it list its tools now."""
+        ...
+
+    @needs("user")
+    async def trust_mcp_tools(
+        self,
+        name: str,
+        tools: Sequence[str] | None,
+        rule: str,
+        effect: str | None,
+        public: Sequence[str],
+        pins: dict[str, str],
+    ) -> None:
+        """Trusts tools of a server, by their ids or the server's names (None: all), as it listed them last. `pins`: the
+        definitions that the person saw, by tool id; a tool whose definition is another one by now is refused."""
+        ...
+
+    @needs("user")
+    async def untrust_mcp_tools(self, name: str, tools: Sequence[str] | None) -> None: ...
+
+    @needs("user")
+    async def adopt_mcp_server(self, name: str, digest: str) -> None:
+        """Accepts a server that was added elsewhere, with the settings of this digest
+        (`trust.local_servers.settings_digest`), for this user in this place."""
         ...
 
     @needs("agent", "approver", "chief")
@@ -195,6 +275,16 @@ class ReadCalls(Protocol):
     @needs("user")
     async def webhooks(self) -> list[Webhook]:
         """The webhooks, oldest first."""
+        ...
+
+    @needs("user")
+    async def mcp_servers(self) -> list[McpServerView]:
+        """The MCP servers by name, their tools without descriptions and changes."""
+        ...
+
+    @needs("user")
+    async def mcp_server(self, name: str) -> McpServerView:
+        """An MCP server with everything about its tools."""
         ...
 
     @needs(*VIEWER)

@@ -46,6 +46,7 @@ Rejoin = Callable[[Sequence[str]], Backend]
 on."""
 
 HAND_OVER, SETTLE = OPERATIONS["keep.hand_over"], OPERATIONS["run.settle"]
+WATCHING = (OPERATIONS["run.watch"], OPERATIONS["run.settling"])
 
 
 class HandOver:
@@ -229,7 +230,7 @@ class HandOver:
     async def _stream(self, operation: Operation, call: Callable[..., Any], caller: Caller, args: list[Any]) -> Frames:
         """Yields the frames of a call, and then those of its successor if the world was handed over meanwhile. The last
         argument of a call that shows running effects is `after`, the frames that were seen."""
-        seen = SeenFrames() if operation.group == "run" else None
+        seen = SeenFrames() if operation in WATCHING else None
         if self._leaving is None:
             try:
                 async with aclosing(call(*args)) as frames:

@@ -11,13 +11,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from demiurge.bootstrap.backend.appends import Appends
+from demiurge.bootstrap.backend.asked_calls import AskedCalls
 from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.layer_sync import PromptToolFiles
+from demiurge.bootstrap.backend.mcp_runtime import McpRuntime
+from demiurge.bootstrap.backend.mcp_secrets import McpSecrets
 from demiurge.bootstrap.backend.prompt_catalog import PromptCatalog
 from demiurge.bootstrap.backend.review import ReviewLists
+from demiurge.bootstrap.backend.sampling import WorldModel
+from demiurge.bootstrap.backend.token_lender import WorldTokenLender
 from demiurge.bootstrap.backend.visibility import Visibility
 from demiurge.bootstrap.backend.webhook_notices import WebhookNotices
 from demiurge.bootstrap.digest_key import WorldDigestKey
@@ -34,20 +41,30 @@ from demiurge.bootstrap.manifest_change import OPENED, ManifestChange, changed
 from demiurge.bootstrap.models import Models
 from demiurge.bootstrap.trust.adoption import Adoption, not_adopted
 from demiurge.bootstrap.trust.local_approvals import LocalApprovals
+from demiurge.bootstrap.trust.local_servers import LocalServers
+from demiurge.bootstrap.trust.observing_end import check_end
 from demiurge.bootstrap.trust.trusted_code import TrustedCode
+from demiurge.bootstrap.world_tools import WorldTools
+from demiurge.capabilities.http.guarded import GuardedHttp
 from demiurge.errors import Conflict, Damaged, DemiurgeError, Divergence, NotFound, Unavailable
+from demiurge.mcp.clients import McpClients
+from demiurge.mcp.settings import ServerSettings
 from demiurge.models.address import Address
 from demiurge.sessions.codec import EventCodec
 from demiurge.stores.errors import OR_ACCEPT, lost
 from demiurge.stores.protocol import Store
+from demiurge.tools.bound import BoundTool
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import Observers
 from demiurge.tools.ledger.ledger import Ledger
-from demiurge.tools.source import ToolSource
+from demiurge.tools.model_request import Asker, ModelRequests
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import Clock, SystemEntropy, sleep_of
+from demiurge.values.environment import process_environment
 from demiurge.world.connection_credentials import ConnectionCredentials
-from demiurge.world.effect import Adapter
+from demiurge.world.connection_tokens import ConnectionTokens
+from demiurge.world.connections import CONNECTION
+from demiurge.world.effect import Adapter, EffectCall
 from demiurge.world.effects.binding import WorldParts, shipped_adapters
 from demiurge.world.effects.program_objects import ProgramObjects
 from demiurge.world.history.replay import KeptCode
@@ -57,6 +74,7 @@ from demiurge.world.review.registry_unit import REGISTRY
 from demiurge.world.sealing import Sealing
 from demiurge.world.secrets import Secrets
 from demiurge.world.sessions import Sessions, StoredRecords
+from demiurge.world.unit import Unit
 from demiurge.world.watching.broadcast import Broadcast
 from demiurge.world.webhook_keys import WebhookKeys
 
@@ -69,7 +87,8 @@ class Owner:
     `events`: the codec of the events in sessions of chats. `adapters`: adapters beside the built-in ones. `adoption`:
     is told of forks. `folder`: the folder of the ledger, None for a world without one. `errors`: where an author reads
     why a tool failed. `observers`: are told of tool calls. `objects`: those of the
-    program. `page_url`: where people open the world. With
+    program. `page_url`: where people open the world. `choice`: the provider and
+    model of a request that has no chat. With
     `tools_may_change` the source may later list a tool that needs the ledger. With `perform` False this process
     performs no effects; the process that opens the world next does. `begins_as`: how, and for whom, the manifest comes
     into force. `takes_up`: the units with which this owner goes on after a hand-over; None if there was none."""
@@ -80,6 +99,7 @@ class Owner:
         in_force: ManifestInForce,
         adoption: Adoption,
         config: ProcessConfig,
+        tools: WorldTools,
         *,
         secrets: Secrets,
         addresses: Mapping[str, Address],
@@ -96,9 +116,10 @@ class Owner:
         begins_as: tuple[str, Caller] = (OPENED, USER),
         takes_up: Sequence[str] | None = None,
         page_url: str | None = None,
+        choice: tuple[str, str] = ("local", ""),
     ) -> None:
         self.store, self.in_force, self.adoption, self.config = store, in_force, adoption, config
-        self.source: ToolSource = config.source
+        self.source = tools
         self._begins_as, self._takes_up = begins_as, takes_up
         self.manifest, self.clock, self.secrets = in_force.manifest, clock, secrets
         self.ledger = WorldLedger(folder, clock, store) if folder is not None else None
@@ -109,9 +130,18 @@ class Owner:
         self.sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
         self.doubts = Doubts(store, self.source, self.ledger, clock)
         self.broadcast, self.appends = Broadcast(store.find_ingress), Appends(store)
+        self.asked_calls = AskedCalls(store, self.broadcast)
         self.notices = list(in_force.notices)
         self.prompt_catalog, self.review_lists = PromptCatalog(), ReviewLists()
         self.webhook_keys = WebhookKeys(secrets.vault, store.world_id)
+        stored = ConnectionCredentials(secrets.vault, store.world_id)
+        self.connection_tokens = ConnectionTokens(stored, GuardedHttp(), clock, SystemEntropy())
+        self.mcp = McpRuntime(
+            LocalServers(adoption.environment, adoption.folder),
+            McpSecrets(secrets, lambda: self.manifest, process_environment),
+            self._mcp_clients,
+            self._put_servers_in_force,
+        )
         self.running: Host | None = None
         """The running host; None until something has to run."""
         self.units_with_rules: set[str] | None = None
@@ -124,6 +154,7 @@ class Owner:
         """The lock for starting the host, replacing the manifest and erasing, which exclude each other."""
         self._adapters, self._addresses, self._performs = adapters, addresses, perform
         self._objects = objects if objects is not None else ProgramObjects()
+        self._choice = choice
         self._models, self._page_url = Models(self._objects.model), page_url
         self._webhook_notices: WebhookNotices | None = None
         self._tools_may_change, self._observers = tools_may_change, observers or Observers()
@@ -169,6 +200,7 @@ class Owner:
         await asyncio.to_thread(self.trusted_code.add, self.manifest.reducers.values())
         self.store.put_blobs(self.in_force.blobs)
         await host.start()
+        self._take_servers(host)
         try:
             await host.replace_manifest(self.manifest, how, caller)
         except (Damaged, Divergence) as problem:  # other units are not concerned
@@ -180,6 +212,41 @@ class Owner:
             await self._webhook_notices.start()
         host.go_on_with(self._takes_up or ())
         return host
+
+    def _take_servers(self, host: Host) -> None:
+        """Takes the tools of MCP servers as their cells say. A process that was killed may have left cells that differ
+        from the manifest."""
+        if self.source.set_servers(self._server_tools(host)):
+            _, then = changed(self.config, self.manifest, ManifestChange(OPENED))
+            self.in_force = self.in_force._replace(manifest=then.manifest, blobs=(*self.in_force.blobs, *then.blobs))
+            self.manifest = then.manifest
+
+    async def _put_servers_in_force(self, host: Host, caller: Caller) -> None:
+        async def put_in_force(change: ManifestChange) -> None:
+            await self.replace_manifest(change, caller)
+
+        await self.source.replace_servers(self._server_tools(host), put_in_force)
+
+    def _server_tools(self, host: Host) -> list[BoundTool]:
+        """Returns the tools of the MCP servers. The host gets a notice of each that a tool of this process shadows."""
+        tools = self.mcp.tools(host)
+        for tool in self.source.shadowed(tools):
+            notice = (
+                f"The MCP server's tool {tool} is not used: this program has a tool of that id. Rename one of them."
+            )
+            host.notices += [notice] if notice not in host.notices else []
+        return tools
+
+    def _mcp_clients(self) -> McpClients:
+        async def connection(connection_id: str) -> Mapping[str, Any] | None:
+            return self.reader().state(Unit(CONNECTION, connection_id)).cell
+
+        lender = WorldTokenLender(connection, self.connection_tokens, self.clock)
+
+        def authorized(settings: ServerSettings) -> Any:
+            return import_module("demiurge.mcp.oauth").auth_of(lender)(settings)
+
+        return McpClients(secret_of=self.mcp.secrets.value, auth_of=authorized, clock=self.clock)
 
     def tool_files(self, host: Host) -> PromptToolFiles:
         """Returns the files of prompt tools of this world and its user."""
@@ -208,7 +275,7 @@ class Owner:
             entropy=SystemEntropy(),
             secrets=self.secrets,
             sealing=Sealing(self.secrets.vault, self.store.world_id),
-            credentials=ConnectionCredentials(self.secrets.vault, self.store.world_id),
+            credentials=self.connection_tokens,
             webhook_keys=self.webhook_keys,
             model=self._models,
             addresses=self._addresses,
@@ -219,8 +286,14 @@ class Owner:
             errors=self._errors,
             observers=self._observers,
             objects=self._objects,
+            resources_of=self._resources_of,
         )
         return [*self._adapters, *shipped_adapters(parts)]
+
+    def _resources_of(self, call: EffectCall) -> Mapping[Any, Any]:
+        """Returns the model that a server may ask during a call, and who asked for the call."""
+        asker = self.asked_calls.asker_of(call.unit)
+        return {ModelRequests: WorldModel(call, self._choice), Asker: asker}
 
     @property
     def read_only(self) -> str | None:
@@ -293,6 +366,7 @@ class Owner:
         """Puts another manifest in force, as `caller` asks for; each unit takes it at its next ingress. Raises as
         `KeepCalls.replace_manifest`."""
         self.require_writable()
+        check_end(change.observe_until_ns, self.clock.now_ns())
         async with self.changing:
             config, then = changed(self.config, self.manifest, change)
             # the settings of the manifest that it replaces may still name some of its blobs
@@ -345,8 +419,10 @@ class Owner:
         self.appends.end()
         if self._webhook_notices is not None:
             await self._webhook_notices.close()
+        await self.mcp.finish()
         if self.running is not None:
             await self.running.close()
+        await self.mcp.close()
         await self._models.aclose()
 
     def close_files(self) -> None:

@@ -64,7 +64,8 @@ def _opened(folder: Path, *, create: bool, accepts_losses: bool) -> SqliteStore 
     except NotFound:
         if not (create or (accepts_losses and remains(folder))):
             raise NotFound(
-                f"There is no world in {folder}; make one with `demiurge init -w {folder}`.",
+                f"There is no world in {folder}: go to the folder of your world, or name it with -w, or make a new one "
+                f"with `demiurge init -w {folder}`.",
                 code="no_world",
             ) from None
     except Unavailable as error:

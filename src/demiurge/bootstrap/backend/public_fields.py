@@ -106,7 +106,8 @@ _VARIANTS: Final[Mapping[str, str]] = {
 _SYSTEM_TAGS: Final = ("PlanFailed", "StepFailed", "DoubtSettled")
 
 _ORIGIN: Final = _named("kind", "name", "id", "parent", "ordinal")
-_ADMITTED: Final = _named("by", "rule", "verdict", "code")
+_OBSERVED: Final = _named("by", "rule", "verdict")
+_ADMITTED: Final = _named("by", "rule", "verdict", "code", "tainted", observed=_OBSERVED)
 _APPROVED: Final = _named("by", "at_ms", "roles", "rule")
 
 _PARAMS: Final[Mapping[str, Fields]] = {
@@ -126,7 +127,7 @@ _PAYLOADS: Final[Mapping[str, Fields]] = {
 """By effect kind, of an effect that succeeded. The `message` of a tool call is the one that its redaction allows."""
 
 _BODIES: Final[Mapping[str, Fields]] = {
-    "decision": _named("intent", "kind", "verdict", "by", "rule", "code", origin=_ORIGIN),
+    "decision": _named("intent", "kind", "verdict", "by", "rule", "code", "tainted", origin=_ORIGIN),
     "approval": _named("intent", "verdict", "by", "call_ref", "answer_ref"),
     "approval_rule": _named("expires_ns", "count", "by", bound=_named("tool", "spec_hash", "actor", "rule_digest")),
     "approval_rule_ended": _named("id", "by"),
@@ -154,18 +155,34 @@ def record_fields(kind: str, body: Mapping[str, Any], effect: str | None) -> Fie
         return _named("schema", value=_event_fields(body.get("schema"), body.get("value")))
     if kind == "intent":
         asked = _named(
-            "tool", "tool_call_id", "spec_hash", "args_digest", "rule_digest", "actor", "expires_ns", "approvers"
+            "tool",
+            "tool_call_id",
+            "spec_hash",
+            "args_digest",
+            "rule_digest",
+            "actor",
+            "expires_ns",
+            "approvers",
+            "tainted",
         )
         return _named(
             "id", "kind", "grant", "left",
             origin=_ORIGIN, admitted=_ADMITTED, approval=asked, approved=_APPROVED,
             params=_PARAMS.get(effect or "", {}), edited_from=_named("intent", "call_ref"),
+            leg=_named("of", "after", "number", "tied"),
         )  # fmt: skip
     if kind == "approval" and body.get("verdict") == "reject":
         return _named(*_BODIES["approval"], "reason")  # words to the model, which its receipt repeats
     if kind == "receipt":
         is_ok = body.get("status") == "ok"
-        return _named("intent", "status", payload=_PAYLOADS.get(effect or "", {}) if is_ok else _STEP_FAILED)
+        payload = _PAYLOADS.get(effect or "", {}) if is_ok else _STEP_FAILED
+        return _named(
+            "intent",
+            "status",
+            "untrusted",
+            payload=payload,
+            asks=_named("spec_hash", "args_digest", "tied", "expires_ns", "usage"),
+        )
     return _BODIES.get(kind, {})
 
 

@@ -9,10 +9,11 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any, Final
 
-from demiurge.bootstrap.backend import review, standing_rules, webhooks
+from demiurge.bootstrap.backend import mcp_servers, review, standing_rules, webhooks
 from demiurge.bootstrap.backend.budget_use import BudgetUse, unit_budgets
 from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.layer_sync import LayerStatus
+from demiurge.bootstrap.backend.mcp_views import McpServerView
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.prompt_catalog import has_prompt_catalog
 from demiurge.bootstrap.backend.review_views import CatalogTool, IssueView, ToolProposalView, ToolVersion
@@ -28,6 +29,7 @@ from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.values.caller import Caller
 from demiurge.values.projection import Only
+from demiurge.world.authority.observing import policy_at
 from demiurge.world.cell import Cell
 from demiurge.world.history.replay import Manifests
 from demiurge.world.history.seal import Seal
@@ -113,6 +115,12 @@ class Reading:
     async def webhooks(self) -> list[Webhook]:
         return webhooks.listed(self._owner.reader(), self._owner.store)
 
+    async def mcp_servers(self) -> list[McpServerView]:
+        return mcp_servers.listed(self._owner)
+
+    async def mcp_server(self, name: str) -> McpServerView:
+        return mcp_servers.named(self._owner, name)
+
     async def prompt_tools(self) -> list[CatalogTool]:
         return review.catalog(self._owner.reader(), self._owner.store)
 
@@ -140,15 +148,21 @@ class Reading:
     async def info(self) -> dict[str, Any]:
         owner = self._owner
         caller = ToolPolicyContext.of(self._caller)
-        catalog = ToolCatalog.compile(owner.source, owner.manifest.tool_policy, approvals_bound=True, ctx=caller)
+        policy = policy_at(owner.manifest, owner.clock.now_ns())
+        catalog, items = (
+            ToolCatalog.compile(owner.source, policy, approvals_bound=True, ctx=caller, mcp_items=each)
+            for each in (False, True)
+        )
         known = origins(owner.store)
         lacking = lacking_fields(owner.manifest.schemas)
         return {
             "world_id": owner.store.world_id,
             "manifest": owner.manifest.ref,
             "settings": dict(owner.manifest.settings),
+            "observe_until_ns": owner.manifest.observe_until_ns,
             "max_result_bytes": owner.manifest.tool_policy.budgets.max_result_bytes,
             "catalog": [{**spec.to_json(), "spec_hash": spec.spec_hash} for spec in catalog.specs()],
+            "mcp_items": [spec.to_json() for spec in items.specs()],
             "tools": [spec.name for spec in owner.source.specs()],
             "notices": [*owner.notices, *(owner.running.notices if owner.running else ())],
             "missing": list(owner.in_force.missing),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Any
 
-from demiurge.bootstrap.backend import review, standing_rules, webhooks, world_connections
+from demiurge.apps.demiurge import CALLS
+from demiurge.bootstrap.backend import mcp_items, mcp_servers, review, standing_rules, webhooks, world_connections
+from demiurge.bootstrap.backend.asked_calls import AskedCall
 from demiurge.bootstrap.backend.calls import Frames, Shown
 from demiurge.bootstrap.backend.changed_call import changed_call
 from demiurge.bootstrap.backend.given_answer import given_answer
@@ -53,6 +56,47 @@ class Running:
                 settling.cancel()
                 await asyncio.gather(settling, return_exceptions=True)
 
+    async def ask_call(
+        self,
+        call_id: str,
+        asker: str,
+        tool: str,
+        arguments_json: str,
+        takes_up: bool = False,
+        shows: bool = False,
+        waits: bool = True,
+        answers: Sequence[str] | None = None,
+    ) -> Frames:
+        asked = AskedCall(call_id, asker, tool, arguments_json, takes_up, shows, waits, answers)
+        owner, host = self._owner, await self._owner.host()
+        async with aclosing(owner.asked_calls.ask(host, asked, self._caller, owner.clock.now_ns())) as frames:
+            async for shown in frames:
+                yield shown
+
+    async def leave_call(self, call_id: str, asker: str, read: bool) -> None:
+        await self._owner.asked_calls.leave(await self._owner.host(), call_id, asker, self._caller, read=read)
+
+    async def complete_argument(self, tool: str, argument: str, value: str, given: dict[str, str]) -> dict[str, Any]:
+        return await mcp_items.complete(self._owner, tool, argument, value, given, self._caller)
+
+    async def follow_resource(self, tool: str, uri: str) -> Frames:
+        async with aclosing(mcp_items.updates(self._owner, tool, uri, self._caller)) as updates:
+            async for kind in updates:
+                yield {"type": kind}
+
+    async def own_request(self, call_id: str) -> dict[str, Any] | None:
+        owner, host = self._owner, await self._owner.host()
+        return owner.asked_calls.own_request(host, owner.store, call_id, self._caller, owner.clock.now_ns())
+
+    async def answer_own(self, approval_id: str, given: dict[str, Any]) -> None:
+        intent, host = _intent_id(approval_id), await self._owner.host()
+        unit, _ = host.intent(intent)
+        waiting = await self.own_request(unit.key) if unit is not None and unit.module == CALLS else None
+        if waiting is None or waiting["id"] != approval_id:
+            raise NotFound("No question with this id waits for its own asker.", code="no_question")
+        answer = await host.put_blob(given_answer(host, intent, None, given))
+        await host.decisions.take(intent, "answer", caller=self._caller, answer_ref=answer)
+
     async def watch(self, unit: str | None, after: Sequence[Shown] = ()) -> Frames:
         with self._owner.broadcast.watch(_unit(unit), places_of(after)) as watcher:
             async for frame in watcher:
@@ -77,14 +121,12 @@ class Running:
             await self._note_approved(asked)
         await host.decide(intent, approve=approve, reason=reason, caller=self._caller, call_ref=call_ref)
 
-    async def answer(self, approval_id: str, text: str) -> None:
-        if not isinstance(text, str):
-            raise UsageError("An answer is a text.", code="bad_decision")
+    async def answer(self, approval_id: str, text: str | None, given: dict[str, Any] | None = None) -> None:
         intent = _intent_id(approval_id)
         host, owner = await self._owner.host(), self._owner
         require_readable(host, owner.store, intent, owner.clock.now_ns(), approve=True)
         host.decisions.require_approver(intent, self._caller)
-        await host.answer(intent, await host.put_blob(given_answer(host, intent, text)), self._caller)
+        await host.answer(intent, await host.put_blob(given_answer(host, intent, text, given)), self._caller)
 
     async def _note_approved(self, asked: OpenIntent | None) -> None:
         """Records the approval in the user's config folder before it is journaled. This happens also if the call is
@@ -142,6 +184,32 @@ class Running:
         tested = await webhooks.test(await self._owner.host(), webhook_id, self._caller, self._owner.clock)
         await self._owner.follow_webhooks()
         return tested
+
+    async def add_mcp_server(self, settings: dict[str, Any]) -> None:
+        await mcp_servers.add(self._owner, settings, self._caller)
+
+    async def remove_mcp_server(self, name: str) -> None:
+        await mcp_servers.remove(self._owner, name, self._caller)
+
+    async def refresh_mcp_server(self, name: str) -> None:
+        await mcp_servers.refresh(self._owner, name, self._caller)
+
+    async def trust_mcp_tools(
+        self,
+        name: str,
+        tools: Sequence[str] | None,
+        rule: str,
+        effect: str | None,
+        public: Sequence[str],
+        pins: dict[str, str],
+    ) -> None:
+        await mcp_servers.trust(self._owner, name, tools, rule, effect, public, pins, self._caller)
+
+    async def untrust_mcp_tools(self, name: str, tools: Sequence[str] | None) -> None:
+        await mcp_servers.untrust(self._owner, name, tools, self._caller)
+
+    async def adopt_mcp_server(self, name: str, digest: str) -> None:
+        await mcp_servers.adopt(self._owner, name, digest, self._caller)
 
     async def submit_review(self, schema: str, value: dict[str, Any], text: str | None = None) -> None:
         host = await self._owner.host()

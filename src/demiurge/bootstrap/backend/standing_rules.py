@@ -42,6 +42,12 @@ async def allow(
     if asked.is_question:
         why = "No rule can answer a question in a person's place: `demiurge approvals answer` takes an answer."
         raise UsageError(why, code="answer_needed")
+    if asked.approval.get("tainted"):
+        why = (
+            f"This call is asked about because its turn has read text from {', '.join(asked.approval['tainted'])}, "
+            "which is not trusted. No rule answers such calls: approve this one alone."
+        )
+        raise UsageError(why, code="tainted_call")
     if not 1 <= count <= MAX_CALLS:
         raise InvalidValue(f"a rule allows 1 to {MAX_CALLS} calls", path="count")
     if not 0 < lasts_s * _SECOND <= MAX_LIFETIME_NS:

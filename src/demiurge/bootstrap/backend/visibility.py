@@ -214,7 +214,7 @@ class Visibility:
             call = intent.params.get("call_ref")
             if call is None or not may_decide(self._caller.roles, approvers_of(intent)):
                 continue
-            if call == ref:
+            if ref in (call, (intent.leg or {}).get("asks")):
                 return True
             if ref.encode() in self._store.get_blob(Ref(call)):
                 return next(granting_records(self._store, unit, ref), None) is not None

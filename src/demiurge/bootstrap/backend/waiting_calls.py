@@ -17,13 +17,14 @@ from demiurge.tools.errors import ToolValidationError
 from demiurge.tools.ids import ASK_USER
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref
+from demiurge.world.effects.legs import questions_of
 from demiurge.world.host import Host
 from demiurge.world.origin import origins
 from demiurge.world.record import decode_row
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
-__all__ = ["require_readable", "waiting_calls"]
+__all__ = ["is_askers_own", "require_readable", "waiting_calls"]
 
 
 def waiting_calls(host: Host, store: Store, of: Unit | None, now_ns: int) -> list[dict[str, Any]]:
@@ -32,7 +33,9 @@ def waiting_calls(host: Host, store: Store, of: Unit | None, now_ns: int) -> lis
     waits for an approval, `asks` is None.
 
     `damaged` is None, or a sentence that says what can't be read: the arguments (then `arguments_json` is None), the
-    unit around the call, or, where `id` is None, records that may hold more calls."""
+    unit around the call, or, where `id` is None, records that may hold more calls. `input` has the questions of a tool
+    that asked half-way: `{tool, server, leg, questions: [{key, kind, message, url, host, fields}]}`, else it is
+    None."""
     waiting, unreadable = host.waiting(of)
     found = [_call(store, str(unit), intent.seq, _body(intent), None) for unit, intent in waiting]
     for unit, problem in unreadable.items():
@@ -75,7 +78,8 @@ def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> 
     except DemiurgeError as error:
         failed = error
     for seq, body in waiting.values():
-        if _stays(body) or body["approval"]["expires_ns"] > now_ns:
+        expires_ns = body["approval"]["expires_ns"]
+        if expires_ns is None or expires_ns > now_ns:
             yield _call(store, str(unit), seq, body, problem)
     if failed is not None:
         yield {
@@ -84,6 +88,7 @@ def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> 
             "arguments_json": None,
             "damaged": with_backup_advice(failed),
             "asks": None,
+            "input": None,
         }
 
 
@@ -93,27 +98,57 @@ def _asks(intent: Mapping[str, Any]) -> bool:
 
 
 def _stays(intent: Mapping[str, Any]) -> bool:
-    """Returns whether an intent is a question: it never expires, and a fork does not end it."""
-    return intent["approval"]["expires_ns"] is None
+    """Returns whether an intent is a question of the model: it never expires, and a fork does not end it."""
+    return intent["approval"]["expires_ns"] is None and intent.get("leg") is None
 
 
 def _body(intent: OpenIntent) -> Mapping[str, Any]:
     """Returns the fields of an open intent that its record has too."""
-    return {"id": intent.id, "params": intent.params, "approval": intent.approval}
+    return {"id": intent.id, "params": intent.params, "approval": intent.approval, "leg": intent.leg}
 
 
 def _call(
     store: Store, unit: str, seq: int, intent: Mapping[str, Any], problem: DemiurgeError | None
 ) -> dict[str, Any]:
-    arguments = None
+    arguments = asked = None
     try:
+        asked = _input(store, intent.get("leg"))
         arguments = canonical_json.parse_object(store.get_blob(Ref(intent["params"]["call_ref"])))["arguments_json"]
     except DemiurgeError as error:
         problem = error
     place = {"id": intent["id"].hex(), "unit": unit, "seq": seq}
     call = {**place, "arguments_json": arguments, **(intent["approval"] or {})}
     damaged = None if problem is None else with_backup_advice(problem)
-    return {**call, "damaged": damaged, "asks": _question(call)}
+    return {**call, "damaged": damaged, "asks": _question(call), "input": asked}
+
+
+def _input(store: Store, leg: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Returns the questions of a tool that asked half-way, as a person reads them; None for any other call. Raises
+    Damaged, NotFound, InvalidValue."""
+    if leg is None:
+        return None
+    blob = store.get_blob(Ref(leg["asks"]))
+    asked = canonical_json.parse_object(blob)
+    questions = [
+        {
+            "key": question.key,
+            "kind": question.kind,
+            "message": question.message,
+            "url": question.url,
+            "host": question.host,
+            "fields": [field.to_json() for field in question.fields],
+            "request": dict(question.request) if question.request is not None else None,
+        }
+        for question in questions_of(blob)
+    ]
+    shown = {"tool": asked["tool"], "server": asked["server"], "leg": asked["leg"], "questions": questions}
+    return {**shown, "tied_to_process": leg.get("tied", False)}
+
+
+def is_askers_own(asked: Mapping[str, Any] | None) -> bool:
+    """Returns whether all questions of a call, its `input`, are for the program that asked for the call: they are about
+    its model and its files, and no person answers them."""
+    return asked is not None and all(question["request"] is not None for question in asked["questions"])
 
 
 def _question(call: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -23,10 +23,12 @@ from demiurge import faults
 from demiurge.apps.demiurge import CHAT
 from demiurge.errors import DemiurgeError
 from demiurge.stores.protocol import Store
+from demiurge.tools.taint_words import taint_reason
 from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock
 from demiurge.world.authority.admission import tool_effect
 from demiurge.world.authority.approval import asked_ns
+from demiurge.world.effects.legs import questions_of
 from demiurge.world.host import Host
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
@@ -94,7 +96,7 @@ class WebhookNotices:
         is_whole = True
         try:
             waiting, unreadable = self._host.waiting()
-            calls = {intent.id.hex(): (unit, intent) for unit, intent in waiting}
+            calls = {intent.id.hex(): (unit, intent) for unit, intent in waiting if not self._is_askers(intent)}
             webhooks = list(webhook_cells(self._host, self._store))
         except DemiurgeError as error:
             log.warning("the webhooks were not told what waits: %s", error.message)
@@ -107,6 +109,16 @@ class WebhookNotices:
                 log.warning("%s was not told what waits: %s", webhook, why)
                 is_whole = False
         return is_whole
+
+    def _is_askers(self, intent: OpenIntent) -> bool:
+        """Returns whether a call asks the program that asked for it, and no person."""
+        if intent.leg is None:
+            return False
+        with suppress(DemiurgeError):
+            return all(
+                question.request is not None for question in questions_of(self._host.get_blob(intent.leg["asks"]))
+            )
+        return False
 
     async def _tell(
         self,
@@ -155,9 +167,12 @@ class WebhookNotices:
             "expires": _when(expires_ns) if expires_ns is not None else None,
             "link": f"{self._page_url}/approvals" if self._page_url is not None else None,
         }
+        tainted = intent.approval.get("tainted")
+        data |= {"tainted": list(tainted)} if tainted else {}
+        because = f" It is asked about because {taint_reason(tainted)}." if tainted else ""
         if intent.is_question:
             return notice_body("question.waiting", f"A question{where} waits for an answer.", data, since_ns)
-        return notice_body("call.waiting", f"A call of {tool}{where} waits for a decision.", data, since_ns)
+        return notice_body("call.waiting", f"A call of {tool}{where} waits for a decision.{because}", data, since_ns)
 
     def _since_ns(self, unit: Unit, intent: OpenIntent) -> int:
         """Returns when a person was first asked; now if the record that says so cannot be read."""

@@ -37,8 +37,9 @@ _MS: Final = 1_000_000
 @dataclass(frozen=True, slots=True)
 class WorldConnection:
     """A connection of a world. `tools`: those that may use it, None: all. `expires_at_ms`, `added_at_ms` and
-    `revoked_at_ms` are milliseconds since 1970. `state` is `no_credentials` where this user's vault has none for it.
-    `used_by`: the chats that use it, each with the tools for which it is chosen there; empty: for all others.
+    `revoked_at_ms` are milliseconds since 1970. `state` is `no_credentials` where this user's vault has none for it,
+    `login_needed` where a person has to log in again. `used_by`: the chats that use it, each with the tools for which
+    it is chosen there; empty: for all others. `wanted_scopes`: those that its server asked for and that it lacks.
     """
 
     id: str
@@ -48,13 +49,14 @@ class WorldConnection:
     scopes: tuple[str, ...]
     tools: tuple[str, ...] | None
     expires_at_ms: int | None
-    state: Literal["usable", "expired", "revoked", "no_credentials"]
+    state: Literal["usable", "expired", "revoked", "no_credentials", "login_needed"]
     added_by: str
     added_at_ms: int
     revoked_by: str | None
     revoked_at_ms: int | None
     reason: str
     used_by: Mapping[str, tuple[str, ...]]
+    wanted_scopes: tuple[str, ...] = ()
 
 
 async def add(host: Host, connection_id: str, terms: Mapping[str, Any], caller: Caller) -> None:
@@ -150,7 +152,7 @@ def named(calls: list[dict[str, Any]], host: Host, source: ToolSource) -> list[d
             continue
         choice = host.state(Unit(CHOICE, call["unit"])).cell
         chosen = choice["chosen"] if choice is not None else {}
-        connection_id = chosen.get(tool.spec.name, chosen.get(ANY_TOOL))
+        connection_id = tool.connection_id or chosen.get(tool.spec.name, chosen.get(ANY_TOOL))
         cell = host.state(Unit(CONNECTION, connection_id)).cell if connection_id is not None else None
         if cell is not None:
             call["connection"] = {"id": connection_id, "provider": cell["provider"]}

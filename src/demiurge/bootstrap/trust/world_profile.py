@@ -57,7 +57,8 @@ class WorldProfile:
     `tools`: dotted module names, looked for in `folders`. `policy`: an absolute path. `manifest`: the hash of the
     world's own definitions; `former_manifest`: that of the definitions before. `addresses`: see `chat_address`.
     `approved`: see `local_approvals.LocalApprovals`. `code`: see `trusted_code.TrustedCode`. `hosts`: those that tools
-    may ask by HTTP."""
+    may ask by HTTP. `servers`: see `local_servers.LocalServers`. `observe_until_s`: the end of observing that the user
+    named here (`authority.observing`), in seconds of wall time; 0 for none. `shown`: see `shown_definitions`."""
 
     folders: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -68,6 +69,9 @@ class WorldProfile:
     code: tuple[str, ...] = ()
     former_manifest: str | None = None
     hosts: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    observe_until_s: int = 0
+    shown: tuple[tuple[str, str], ...] = ()
 
 
 class NotRecalled(Unavailable):
@@ -157,7 +161,7 @@ def forget(environment: Mapping[str, str], world: Path) -> WorldProfile:
             alike = _alike(place, world)
             record = _find(place, world)
         kept = record.kept if record is not None else WorldProfile()
-        left = replace(kept, folders=(), tools=(), hosts=(), policy=None, addresses=())
+        left = replace(kept, folders=(), tools=(), hosts=(), policy=None, addresses=(), observe_until_s=0)
         if left != WorldProfile() or any(other.kept.policy is not None for other in alike if other != record):
             _write(place, world, left, record)
         elif record is not None:
@@ -252,9 +256,12 @@ def _read(place: Path) -> _Record | None:
             tuple(found.get("code", ())),
             found.get("former_manifest"),
             tuple(map(str, found.get("hosts", ()))),
+            tuple(map(str, found.get("servers", ()))),
+            int(found.get("observe_until_s", 0)),
+            tuple((str(tool), str(pin)) for tool, pin in found.get("shown", ())),
         )
         return _Record(place, kept, found["mark"], found["world"], found.get("file"))
-    except (DemiurgeError, LookupError, TypeError) as error:
+    except (DemiurgeError, LookupError, TypeError, ValueError) as error:
         raise Unavailable(f"{place} is damaged: remove it, and name the tools with --tools.") from error
 
 
@@ -269,6 +276,8 @@ def _write(place: Path, world: Path, given: WorldProfile, before: _Record | None
         "approved": list(given.approved),
         "code": list(given.code),
         "hosts": list(given.hosts),
+        "servers": list(given.servers),
+        "shown": [list(each) for each in given.shown],
     }
     node["addresses"] = [list(address) for address in given.addresses]
     if before is None or before.path != place:
@@ -283,7 +292,7 @@ def _set_aside(place: Path) -> None:
     digests of code is removed."""
     with suppress(Unavailable):
         record = _read(place)
-        if record is not None and record.mark is not None and record.kept != WorldProfile(code=record.kept.code):
+        if record is not None and record.mark is not None and not _is_small(record.kept):
             place.replace(place.with_name(f"{record.mark[:32]}.json"))
     place.unlink(missing_ok=True)
 
@@ -297,8 +306,13 @@ def _drop_gone(place: Path) -> None:
         path = place.with_name(name)
         with suppress(DemiurgeError, OSError):
             record = _read(path)
-            if record is not None and record.kept == WorldProfile(code=record.kept.code) and _is_gone(record.world):
+            if record is not None and _is_small(record.kept) and _is_gone(record.world):
                 path.unlink()
+
+
+def _is_small(kept: WorldProfile) -> bool:
+    """Returns whether a record has nothing but digests."""
+    return kept == WorldProfile(code=kept.code, shown=kept.shown)
 
 
 def _is_gone(folder: str) -> bool:

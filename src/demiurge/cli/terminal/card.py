@@ -18,6 +18,7 @@ from demiurge.cli.terminal.screen import Screen
 from demiurge.cli.terminal.visible_text import visible, visible_lines
 from demiurge.cli.tool_arguments import EFFECTS
 from demiurge.errors import InvalidValue
+from demiurge.tools.taint_words import taint_reason
 from demiurge.values import canonical_json
 
 __all__ = ["CardFacts", "card_lines", "in_order"]
@@ -30,14 +31,15 @@ LEAST: Final = 16
 
 
 class CardFacts(NamedTuple):
-    """The facts that a card shows beside the call: the tool's effect level, description and schema, why a person is
-    asked, and whose policy says so."""
+    """The facts that a card shows beside the call: the tool's effect level, description and schema, why the policy asks
+    in any turn ("" if it does not), whose policy says so, and the MCP server that the tool is of, if it is of one."""
 
     effect: str
     description: str
     schema: Mapping[str, Any]
     why: str
     policy: str
+    server: str | None = None
 
 
 def card_lines(
@@ -70,7 +72,12 @@ def _body(pending: Mapping[str, Any], facts: CardFacts, changed: Collection[str]
     """Yields the texts of the card; a `str` is a row of its own that fits the width."""
     if facts.description:
         yield Text(output.plain(facts.description.split("\n")[0]), style="dim")
-    yield Text(f"asked because {facts.why} ({facts.policy})", style="dim")
+    if facts.server is not None:
+        yield Text(f"of the MCP server {visible(facts.server)}, pinned; its texts are somebody else's", style="yellow")
+    if pending.get("tainted"):
+        yield Text(f"asked because {visible(taint_reason(pending['tainted']))}", style="yellow")
+    if facts.why:
+        yield Text(f"asked because {facts.why} ({facts.policy})", style="dim")
     needed = [" or ".join(roles) for roles in pending.get("approvers", ())]
     if needed:
         yield Text(f"decided by the role {' and '.join(map(visible, needed))}", style="dim")

@@ -15,12 +15,14 @@ from rich.text import Text
 
 from demiurge.bootstrap import World
 from demiurge.bootstrap.policy_view import explain_tool
+from demiurge.bootstrap.tool_view import server_of
 from demiurge.cli import output
 from demiurge.cli.approval import Decision
 from demiurge.cli.portal import Portal
 from demiurge.cli.question import choice_text, question_lines
 from demiurge.cli.terminal.card import CardFacts, card_lines, in_order
 from demiurge.cli.terminal.editor import edited, notes, without_notes
+from demiurge.cli.terminal.form import WHY, fill_in
 from demiurge.cli.terminal.input_line import ask
 from demiurge.cli.terminal.keyboard import drop_typed_ahead, without_echo
 from demiurge.cli.terminal.rule_offer import offered_rule
@@ -28,11 +30,13 @@ from demiurge.cli.terminal.screen import Screen
 from demiurge.cli.terminal.why import why_lines
 from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.tools.argument_problem import argument_problem
+from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 
 __all__ = ["PersonAtTerminal"]
 
 KEYS: Final = "y once, a allow in this chat, e edit, n refuse, ? why: "
+TAINTED_KEYS: Final = "y once, e edit, n refuse, ? why: "
 EDITED_KEYS: Final = "y run it so, e edit again, n refuse, ? why: "
 DECLINE: Final = "/decline"
 
@@ -50,12 +54,12 @@ class PersonAtTerminal:
         arguments_json: str | None = None
         left = self._begin(card_lines(self._screen, pending, facts))
         while True:
-            verdict, _, rest = self._ask(left, EDITED_KEYS if arguments_json is not None else KEYS).partition(" ")
+            verdict, _, rest = self._ask(left, _keys(pending, arguments_json)).partition(" ")
             verb, rest = verdict.lower(), rest.strip()
             if verb in ("n", "no"):
                 return Decision(False, rest or ask(self._portal, "Why? The model is told (Enter: no reason): "))
             if verb in ("?", "why"):
-                for line in why_lines(self._world, self._portal, pending["tool"]):
+                for line in why_lines(self._world, self._portal, pending["tool"], pending.get("tainted", ())):
                     self._say(line)
             elif verb in ("", "m", "more") and left:
                 left = self._more(left)
@@ -97,6 +101,24 @@ class PersonAtTerminal:
             elif text and (takes_words or text in choices):
                 return text
 
+    def fill_in(self, asked: Mapping[str, Any]) -> Decision | dict[str, Any]:
+        """Returns the answers to the questions of a tool; a Decision rejects the call. Raises as `answer`."""
+
+        def show(lines: list[str]) -> None:
+            rows = [row for line in lines for row in chop_cells(line, self._screen.width)]
+            left = self._more(rows)
+            while left:
+                self._ask(left, "")
+                left = self._more(left)
+
+        def line(prompt: str) -> str:
+            while (text := ask(self._portal, prompt)) == WHY:
+                for said in why_lines(self._world, self._portal, asked["tool"]):
+                    self._say(said)
+            return text
+
+        return fill_in(asked, show, line)
+
     def waiting(self) -> AbstractContextManager[None]:
         """Returns a context in which keys are not echoed."""
         return without_echo()
@@ -104,10 +126,12 @@ class PersonAtTerminal:
     def _facts(self, pending: Mapping[str, Any]) -> CardFacts:
         node = self._world.manifest()
         spec = next((spec for spec in node["toolset"] if spec["name"] == pending["tool"]), None)
-        why = explain_tool(node, pending["tool"], self._world.caller)
+        explained = explain_tool(node, pending["tool"], self._world.caller)
+        why = "" if pending.get("tainted") and explained["decision"] == "allow" else explained["why"]
         if spec is None:
             return CardFacts("", "", {}, "the tool is not in the world's toolset", self._policy_name)
-        return CardFacts(spec["effect"], spec["description"], spec["input_schema"], why["why"], self._policy_name)
+        server = server_of(ToolSpec.from_json(spec))
+        return CardFacts(spec["effect"], spec["description"], spec["input_schema"], why, self._policy_name, server)
 
     def _begin(self, lines: list[str]) -> list[str]:
         """Shows the first page, and returns the lines that are left."""
@@ -163,6 +187,13 @@ class PersonAtTerminal:
         except DemiurgeError as error:
             self._say(output.plain(str(error)))
             return None
+
+
+def _keys(pending: Mapping[str, Any], edited_json: str | None) -> str:
+    """Returns the keys that a person may type. No standing rule is made from a call of a tainted turn."""
+    if edited_json is not None:
+        return EDITED_KEYS
+    return TAINTED_KEYS if pending.get("tainted") else KEYS
 
 
 def _changed(before: str, after: str) -> set[str]:

@@ -18,6 +18,7 @@ from demiurge.cli.terminal.keyboard import drop_typed_ahead
 from demiurge.cli.terminal.screen import Screen
 from demiurge.cli.terminal.visible_text import visible
 from demiurge.errors import DemiurgeError, UsageError
+from demiurge.tools.taint_words import taint_reason
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
 from demiurge.world.authority.standing_rule import MAX_CALLS, MAX_LIFETIME_NS, exactly
@@ -32,6 +33,10 @@ HOUR_S: Final = 3600.0
 def offered_rule(portal: Portal, screen: Screen, pending: Mapping[str, Any], changes: str) -> RuleTerms | None:
     """Shows the rule that would be made from a waiting call and lets the person change it; `changes` are the first
     ones. Returns its terms, or None if the person does not confirm it. Raises EOFError, KeyboardInterrupt."""
+    if pending.get("tainted"):
+        why = f"No rule answers such a call, because {output.plain(taint_reason(pending['tainted']))}."
+        screen.print(screen.lines(Text(f"  {why}", style="dim")))
+        return None
     try:
         terms = RuleTerms(exactly(canonical_json.parse_object(pending["arguments_json"])), COUNT, LASTS_S)
     except DemiurgeError as error:

@@ -26,9 +26,9 @@ from demiurge.bootstrap.undo import undo_turn
 from demiurge.cli import output
 from demiurge.cli.approval import Decision, describe
 from demiurge.cli.chat_verbs import chat_summary
+from demiurge.cli.conversation import Given, asked
 from demiurge.cli.cost import COST_TABLES, cost_lines
 from demiurge.cli.hints import runnable
-from demiurge.cli.question import is_question
 from demiurge.cli.terminal.tool_table import plain_table, tool_list, tool_page
 from demiurge.cli.terminal.why import why_lines
 from demiurge.cli.trace import trace_lines
@@ -95,7 +95,7 @@ def _approve(talk: Talk, text: str) -> None:
         if pending["damaged"] is not None:
             raise Conflict(f"This call can't be shown, so nobody can allow it: {pending['damaged']}", code="damaged")
         try:
-            decided = talk.person.answer(pending["asks"]) if is_question(pending) else talk.person.decide(pending)
+            decided = asked(talk.person, pending)
         except (EOFError, KeyboardInterrupt):
             talk.show("", "Nothing was decided; /approve shows the call again.")
             return
@@ -111,7 +111,7 @@ def _reject(talk: Talk, text: str) -> None:
         _submit(talk, pending, Decision(False, rest if is_named else text))
 
 
-def _submit(talk: Talk, pending: Mapping[str, Any], decision: Decision | str) -> None:
+def _submit(talk: Talk, pending: Mapping[str, Any], decision: Given) -> None:
     unit = Unit.parse(pending["unit"])
     if talk.conversation.decide(pending, decision):
         if unit == talk.conversation.chat.unit:

@@ -6,7 +6,7 @@ import math
 from typing import Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from demiurge.bootstrap import World
 from demiurge.bootstrap.standing_rules import COUNT, LASTS_S
@@ -16,6 +16,7 @@ from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.server.waiting_calls import describe_waiting_calls
 from demiurge.tools.core.ask_user import MAX_ANSWER
+from demiurge.tools.input_required import Action
 from demiurge.values.clock import SystemClock
 from demiurge.world.authority.standing_rule import MAX_CALLS, MAX_LIFETIME_NS
 
@@ -25,9 +26,10 @@ router = APIRouter(prefix="/api/approvals", tags=["approvals"], route_class=Stri
 
 
 class WaitingCalls(BaseModel):
-    """The calls that wait for a decision, ordered by the time at which they expire. A question has `asks`, `{question,
-    choices, allow_other}`, and no `expires_ns`. `now_ns` is the server's time: a countdown to `expires_ns` starts
-    there."""
+    """The calls that wait for a decision, ordered by the time at which they expire. A question of the model has `asks`,
+    `{question, choices, allow_other}`, and no `expires_ns`. A call whose tool asks half-way has `input`, `{tool,
+    server, leg, questions: [{key, kind, message, url, host, fields}]}`; the kind is `form`, `url` or `text`. `now_ns`
+    is the server's time: a countdown to `expires_ns` starts there."""
 
     approvals: list[dict[str, Any]]
     now_ns: int
@@ -44,11 +46,23 @@ class GivenDecision(BaseModel):
 
 
 class GivenAnswer(BaseModel):
-    """A person's answer to a question of `core__ask_user`; the model gets it as the result of its call. A question that
-    takes only its choices takes one of them, exactly as it is written."""
+    """A person's answer, in one of three forms. `answer`: to a question of `core__ask_user`, whose call it is the
+    result of, or to the one question of a tool that takes text; a question that takes only its choices takes one of
+    them, exactly as it is written. `action` with `content`, the value of each field: to the questions of a tool, with
+    several of them one content for each key. `answers`: an action with a content for each key."""
 
     model_config = ConfigDict(extra="forbid")
-    answer: str = Field(min_length=1, max_length=MAX_ANSWER)
+    answer: str | None = Field(None, min_length=1, max_length=MAX_ANSWER)
+    action: Action | None = None
+    content: dict[str, Any] | None = None
+    answers: dict[str, dict[str, Any]] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> GivenAnswer:
+        forms = (self.answer is not None, self.action is not None or self.content is not None, self.answers is not None)
+        if sum(forms) != 1:
+            raise ValueError("give an answer, or an action with a content, or answers")
+        return self
 
 
 class GivenRule(BaseModel):
@@ -122,9 +136,11 @@ async def decide(world: CurrentWorld, approval_id: str, given: GivenDecision) ->
 
 @router.post("/{approval_id}/answer", responses=responses(400, 401, 403, 404, 409, 422, 503))
 async def answer(world: CurrentWorld, approval_id: str, given: GivenAnswer) -> Decided:
-    """Answers a question of the model, which then goes on. An approval is no answer, and an answer is no approval."""
+    """Answers a question of the model or the questions of a tool; the call then goes on. An approval is no answer, and
+    an answer is no approval."""
     unit = await _unit(world, approval_id)
-    await world.answer(approval_id, given.answer)
+    document = given.model_dump(exclude={"answer"}, exclude_none=True)
+    await world.backend.run.answer(approval_id, given.answer, document or None)
     return Decided(id=approval_id, decision="answered", unit=unit)
 
 

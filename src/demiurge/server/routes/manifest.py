@@ -53,6 +53,9 @@ class ToolDecision(BaseModel):
     rule: dict[str, Any] | None
     rules: list[dict[str, Any]]
     approvers: list[list[str]]
+    tainted: dict[str, Any] = Field(
+        description="The decision in a turn that has read untrusted text: `{decision, rule, rules, approvers, why}`."
+    )
     standing_rules: list[dict[str, Any]] = Field(description="The rules by which nobody is asked in some chats.")
     policy: str
 

@@ -29,7 +29,8 @@ Chosen = Annotated[list[str] | None, Query(alias="tool", max_length=512, descrip
 class ToolView(BaseModel):
     """A tool of the world. `decision` is what the tool policy says of a call by this caller, and `why` the reason;
     `tokens` is about what the tool costs in each request to a model. A model reads `description`, a blank line and
-    `details`."""
+    `details`. `source`: `shipped`, `yours`, or `mcp NAME` for the MCP server NAME; `trust`: whether a tool of such a
+    server is `pinned` or `quarantined`, else null."""
 
     kind: Literal["callable"] = "callable"
     id: str
@@ -39,6 +40,7 @@ class ToolView(BaseModel):
     decision: str
     why: str
     source: str
+    trust: Literal["pinned", "quarantined"] | None
     tokens: int
     spec_hash: str
     input_schema: dict[str, Any]
@@ -104,7 +106,7 @@ async def catalog(
 async def one(world: CurrentWorld, tool_id: str) -> ToolView:
     """Returns a tool of this world, also one that the policy denies to this caller."""
     name = checked_id(tool_id)
-    for view in tool_views(world.manifest(), world.caller):
+    for view in tool_views(world.manifest(), world.caller, mcp_items=True):
         if view["id"] == name:
             return ToolView(**view)
     raise NotFound(f"There is no tool {name} here.", code="no_tool")

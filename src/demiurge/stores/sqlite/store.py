@@ -43,6 +43,7 @@ from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, re
 
 __all__ = ["SqliteStore"]
 
+_FEW: Final = 8  # names that are read first where few begin with a prefix
 _PAGE: Final = 500  # rows per read transaction: an iteration never holds one open between two rows
 
 
@@ -217,17 +218,15 @@ class SqliteStore:
             return journal.head(db, unit)
 
     def heads(self, prefix: str | None = None, open_only: bool = False) -> Iterator[Head]:
-        start = prefix or ""
-        more = True
+        start = first = prefix or ""
+        more, size = True, _FEW if prefix else _PAGE
         while more:
             with self._db.reading() as db:
-                names = journal.units_page(db, start, open_only, _PAGE)
+                found = journal.units_page(db, start, open_only, size)
+                names = [name for name in found if name.startswith(first)]
                 page = [journal.head(db, name) for name in names if name not in self._damaged]
-            more = len(names) == _PAGE
-            for head in filter(None, page):
-                if not head.unit.startswith(prefix or ""):
-                    return
-                yield head
+            more, size = len(names) == size, _PAGE
+            yield from filter(None, page)
             start = names[-1] + "\0" if names else start  # the smallest name after it
 
     def read(self, unit: str, from_seq: int = 0, limit: int | None = None) -> Iterator[Row]:

@@ -26,6 +26,7 @@ from demiurge.tools.authoring.signature import (
     resolve_hints,
 )
 from demiurge.tools.context import ToolContext
+from demiurge.tools.input_required import InputRequired
 from demiurge.tools.result import ToolResult
 
 __all__ = ["FunctionTool", "plain_tool"]
@@ -102,11 +103,11 @@ def _problem(function: Callable[..., Any], parameters: list[inspect.Parameter], 
 def _adapter(
     function: Callable[..., Any], unpack: Callable[[Any, ToolContext], tuple[list[Any], dict[str, Any]]]
 ) -> Callable[..., Any]:
-    async def async_handler(params: Any, *, context: ToolContext) -> ToolResult[Any]:
+    async def async_handler(params: Any, *, context: ToolContext) -> ToolResult[Any] | InputRequired:
         positions, keywords = unpack(params, context)
         return _as_result(await function(*positions, **keywords))
 
-    def sync_handler(params: Any, *, context: ToolContext) -> ToolResult[Any]:
+    def sync_handler(params: Any, *, context: ToolContext) -> ToolResult[Any] | InputRequired:
         positions, keywords = unpack(params, context)
         return _as_result(function(*positions, **keywords))
 
@@ -117,8 +118,8 @@ def _adapter(
     return handler
 
 
-def _as_result(value: Any) -> ToolResult[Any]:
-    return value if isinstance(value, ToolResult) else ToolResult(message="", value=value)
+def _as_result(value: Any) -> ToolResult[Any] | InputRequired:
+    return value if isinstance(value, ToolResult | InputRequired) else ToolResult(message="", value=value)
 
 
 def _params_class(

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from demiurge.tools.authoring.named_types import argument_of, is_union, named_type
 from demiurge.tools.context import ToolContext
+from demiurge.tools.input_required import InputRequired
 from demiurge.tools.result import ToolResult
 
 __all__ = [
@@ -109,6 +110,7 @@ def _caller_locals() -> dict[str, Any]:
 def payload_of(annotation: Any) -> Any:
     """Returns R of `ToolResult[R]`, also behind Annotated, an alias, a NewType or a subclass, and in a union with a
     ToolResult; the annotation itself if it is not a ToolResult; UNKNOWN for a bare ToolResult."""
+    annotation = _without_questions(annotation)
     payload = _payload(annotation)
     if payload is not _NO_RESULT:
         return payload
@@ -117,6 +119,14 @@ def payload_of(annotation: Any) -> Any:
         return annotation
     payloads = [payload_of(arm) for arm in get_args(kind) if arm is not type(None)]
     return UNKNOWN if UNKNOWN in payloads else Union[tuple(payloads)]  # noqa: UP007  (any number of arms)
+
+
+def _without_questions(annotation: Any) -> Any:
+    """Returns a return annotation without InputRequired, which a handler may return in place of any result."""
+    kind = named_type(annotation)
+    if not is_union(kind) or InputRequired not in get_args(kind):
+        return annotation
+    return Union[tuple(arm for arm in get_args(kind) if arm is not InputRequired)]  # noqa: UP007  (any number of arms)
 
 
 def _payload(annotation: Any) -> Any:
@@ -136,7 +146,7 @@ def check_handler(handler: Callable[..., Any], params_type: Any, result_type: An
     write, ReturnMismatch if the return annotation is wrong."""
     known = {kind.__name__: kind for kind in (params_type, result_type) if isinstance(kind, type)}
     result_hint = check_parameters(handler, params_type, known, role="handler").get("return", UNKNOWN)
-    if result_hint is not UNKNOWN and _payload(result_hint) is _NO_RESULT:
+    if result_hint is not UNKNOWN and _payload(_without_questions(result_hint)) is _NO_RESULT:
         raise ReturnMismatch("the handler returns a ToolResult")
     if not _agree(result_type, payload_of(result_hint)):
         raise ReturnMismatch(f"the handler returns {result_hint!r}, but the tool declares {result_type!r}")

@@ -89,7 +89,8 @@ class Tool(Generic[ParamsT, ResultT]):
     more, which a model reads after the description; `handler` `(params: P, *, context: ToolContext) ->
     ToolResult[R]`, `def` or `async def`. The default `effect` is `external_side_effect`;
     the default `redaction` shows the message only. `timeout`: seconds or timedelta. `capabilities`: the Protocols
-    that the handler needs. Raises PromptValidationError."""
+    that the handler needs. `untrusted`: its results hold other people's text, such as a web page or a mail, and taint
+    the run that reads them. Raises PromptValidationError."""
 
     name: str
     description: str
@@ -105,6 +106,7 @@ class Tool(Generic[ParamsT, ResultT]):
     inline: bool = False
     reconcile: Callable[..., Any] | None = None
     details: str = field(default="", kw_only=True)
+    untrusted: bool = field(default=False, kw_only=True)
     params_type: Any = field(default=UNKNOWN, kw_only=True, repr=False)
     result_type: Any = field(default=UNKNOWN, kw_only=True, repr=False)
     spec: ToolSpec = field(init=False, repr=False, compare=False)
@@ -159,7 +161,8 @@ class Tool(Generic[ParamsT, ResultT]):
             if hidden := hidden_in(schema):
                 raise InvalidValue("the schema has the invisible character {1} at {0}".format(*hidden))
             params = ParamsCodec(self.params_type, schema)
-            spec = ToolSpec(self.name, self.description, schema, self.effect, self.redaction, details=self.details)
+            texts = (self.name, self.description, schema)
+            spec = ToolSpec(*texts, self.effect, self.redaction, details=self.details, untrusted=self.untrusted)
             self._freeze("spec", spec)
         except (InvalidValue, ValueError) as error:
             self._refuse(str(error), part)
@@ -271,7 +274,7 @@ class Tool(Generic[ParamsT, ResultT]):
                 self._refuse(str(error), "reconcile")
 
     def _check_options(self) -> None:
-        for name in ("accepts_overrides", "inline", "requires_connection"):
+        for name in ("accepts_overrides", "inline", "requires_connection", "untrusted"):
             if not isinstance(getattr(self, name), bool):
                 self._refuse(f"{name!r} must be True or False", name)
         kinds: Any = self.capabilities

@@ -16,6 +16,7 @@ from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolFailure
 from demiurge.tools.execution.changes import Changes
 from demiurge.tools.execution.progress import ProgressReports
+from demiurge.tools.input_required import InputRequired, Resumed
 from demiurge.tools.ledger.store import LedgerRow, LedgerSlot
 from demiurge.tools.ledger.waiting import Holding
 from demiurge.tools.parts import ResultPart
@@ -38,6 +39,9 @@ class Call:
     `started`: the handler has been called and has not returned; an interruption then leaves the outcome open. `parts`:
     those of the result, checked. `encoded`: the value's JSON; `plain`: the same as a portable value; `rendering`: its
     text for the model. `reported_message`: the message of a failure that the handler reported itself.
+
+    `resumed`: the answers that this leg goes on with, None in the first leg; `asked`: the questions that it ended with;
+    `suspended`: the caller asks them, so that the call is not over.
 
     `matched_approval_id`: the approval that the call waits for, or that decided it; `granting_approval_id`: the
     approval that let the call run. `replayed`: the ledger answered the call; `claim`: the ledger row that the call
@@ -79,6 +83,9 @@ class Call:
     # run
     lease: Lease | None = None
     started: bool = False
+    resumed: Resumed | None = None
+    asked: InputRequired | None = None
+    suspended: bool = False
     result: ToolResult[Any] | None = None
     # check, redact, spill
     message: str = ""
@@ -107,6 +114,11 @@ class Call:
     def bind(self, tool: BoundTool) -> None:
         """Sets the tool of this call."""
         self.tool = self.bound = tool
+
+    @property
+    def leg(self) -> int:
+        """The number of this leg, from 1."""
+        return 1 if self.resumed is None else self.resumed.leg
 
     @property
     def changes_nothing(self) -> bool:

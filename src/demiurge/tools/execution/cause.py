@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import logging
+import sysconfig
 from typing import Final
 
-__all__ = ["WHERE_TO_LOOK", "log_cause", "log_fault", "place_of"]
+__all__ = ["INSTALLED", "STANDARD_LIBRARY", "WHERE_TO_LOOK", "log_cause", "log_fault", "place_of"]
 
-WHERE_TO_LOOK: Final = "`log_tool_errors=True`, or `demiurge -v`, shows its message and its traceback on stderr"
+WHERE_TO_LOOK: Final = "`demiurge -v`, or `log_tool_errors=True` in Python, shows its message and its traceback"
+
+INSTALLED: Final = "/site-packages/"
+
+STANDARD_LIBRARY: Final = (f"{sysconfig.get_path('stdlib')}/", "<frozen")
+"""The beginnings of the file names of Python's own library."""
 
 _LOG = logging.getLogger("demiurge.tools")
 logging.getLogger("demiurge").addHandler(logging.NullHandler())  # the application decides what is shown
@@ -48,8 +54,12 @@ def log_cause(what: str, error: BaseException, *, hint: str = "") -> None:
 
 
 def place_of(error: BaseException) -> str:
-    """Returns the file and line in which an exception was raised."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
+    """Returns the file and line in which an exception was raised; if that is in a library, the line that called it."""
+    trace, places, own = error.__traceback__, ["unknown place"], None
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        places.append(f"{file}:{trace.tb_lineno}")
+        if INSTALLED not in file and not file.startswith(STANDARD_LIBRARY):
+            own = places[-1]
         trace = trace.tb_next
-    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else "unknown place"
+    return own if own is not None else places[-1]

@@ -9,7 +9,6 @@ holds any of it. A traceback begins with the author's own code, unless all of it
 from __future__ import annotations
 
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from demiurge.tools.connections.credentials import Secret
+from demiurge.tools.execution.cause import INSTALLED, STANDARD_LIBRARY
 from demiurge.tools.execution.secret_mask import masked
 from demiurge.values.environment import process_environment
 
@@ -29,10 +29,8 @@ _MAX_MASKED: Final = 16 * MAX_REPORT
 """A text longer than this, in characters, loses its middle before it is masked, so that masking stays fast. The
 second cut, to `MAX_REPORT`, then removes the edges of the first, where a secret may have been split."""
 
-_FRAMEWORK: Final = (f"{Path(__file__).parents[2]}/", f"{sysconfig.get_path('stdlib')}/", "<frozen")
-"""The beginnings of the file names of Demiurge and of Python's own library."""
-
-_INSTALLED: Final = "/site-packages/"
+_OWN: Final = f"{Path(__file__).parents[2]}/"
+"""The beginning of the file names of Demiurge."""
 
 _CONTROLS = {
     code: "\N{REPLACEMENT CHARACTER}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
@@ -89,8 +87,7 @@ def _cut_framework(report: traceback.TracebackException) -> None:
 
 
 def _is_framework(file: str) -> bool:
-    own, *library = _FRAMEWORK
-    return file.startswith(own) or (file.startswith(tuple(library)) and _INSTALLED not in file)
+    return file.startswith(_OWN) or (file.startswith(STANDARD_LIBRARY) and INSTALLED not in file)
 
 
 def _shortened(text: str, limit: int) -> str:

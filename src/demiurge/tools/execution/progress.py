@@ -11,19 +11,24 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from contextlib import suppress
+from typing import Final, TypeAlias, get_args
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.authoring.hidden_text import spell_hidden
 from demiurge.tools.connections.credentials import Secret
-from demiurge.tools.events import ToolProgress
+from demiurge.tools.events import LogLevel, ToolLog, ToolProgress
 from demiurge.tools.execution.secret_mask import SecretMask
 from demiurge.values.canonical_json import MAX_INTEGER
 from demiurge.values.clock import Clock
 from demiurge.values.environment import process_environment
 
-__all__ = ["MAX_PROGRESS_MESSAGE", "ProgressReports", "check_progress"]
+__all__ = ["MAX_PROGRESS_MESSAGE", "ProgressReports", "check_log", "check_progress"]
 
+MAX_LOGS: Final = 200
+"""How many lines of one call's log are shown; the last one says that there were more."""
+
+MAX_LOG_TEXT: Final = 1000
 MAX_PROGRESS_MESSAGE: Final = 200
 """In characters. A longer message is cut and ends in `…`."""
 
@@ -41,6 +46,14 @@ def check_progress(done: float, total: float | None, message: str) -> None:
         raise InvalidValue("The message of a progress report must be text (str).", path="message")
 
 
+def check_log(level: str, text: str, logger: str) -> None:
+    """Raises InvalidValue for a level that there is not, and for what is no text."""
+    if level not in get_args(LogLevel):
+        raise InvalidValue(f"The level of a log is one of {', '.join(get_args(LogLevel))}.", path="level")
+    if not isinstance(text, str) or not isinstance(logger, str):
+        raise InvalidValue("What a handler logs must be text (str).", path="text")
+
+
 def _check_number(name: str, number: object) -> None:
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
     if not is_number or not 0 <= number <= MAX_INTEGER:  # type: ignore[operator]  # false for NaN
@@ -56,6 +69,7 @@ class ProgressReports:
         "_clock",
         "_emit",
         "_ended",
+        "_logged",
         "_loop",
         "_mask",
         "_newest",
@@ -67,10 +81,11 @@ class ProgressReports:
         "_tool_call_id",
     )
 
-    def __init__(self, tool_call_id: str, emit: Callable[[ToolProgress], None], clock: Clock) -> None:
+    def __init__(self, tool_call_id: str, emit: Callable[[ToolProgress | ToolLog], None], clock: Clock) -> None:
         self._tool_call_id, self._emit, self._clock = tool_call_id, emit, clock
         self._begun = self._ended = self._scheduled = False
         self._newest: _Values | None = None
+        self._logged = 0
         self._next_ns: int | None = None
         self._thread = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -110,6 +125,27 @@ class ProgressReports:
             except RuntimeError:  # the loop is closed: nobody watches any more
                 return
 
+    def log(self, level: LogLevel, text: str, logger: str) -> None:
+        """Takes a line of the handler's log. Raises InvalidValue while the handler runs, nothing afterwards."""
+        if self._ended or not self._begun:
+            return
+        check_log(level, text, logger)
+        self._logged += 1
+        if self._logged > MAX_LOGS:
+            return
+        line = ToolLog(self._tool_call_id, level, self._public(text, MAX_LOG_TEXT), self._public(logger, 100))
+        if self._logged == MAX_LOGS:
+            line = ToolLog(self._tool_call_id, "notice", "Further lines of this call's log are left out.")
+        if threading.get_ident() == self._thread:
+            self._emit(line)
+        elif self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: nobody watches any more
+                self._loop.call_soon_threadsafe(self._emit_line, line)
+
+    def _emit_line(self, line: ToolLog) -> None:
+        if not self._ended:
+            self._emit(line)
+
     def _deliver(self) -> None:
         """Emits the newest report now, or when the interval since the last event is over."""
         self._scheduled = False
@@ -133,14 +169,14 @@ class ProgressReports:
         done, total, message = newest
         self._emit(ToolProgress(self._tool_call_id, done, total, self._public(message)))
 
-    def _public(self, message: str) -> str:
+    def _public(self, message: str, most: int = MAX_PROGRESS_MESSAGE) -> str:
         """Returns a message in one line, without secrets and hidden characters."""
         if not message:
             return ""
         if self._mask is None:
             self._mask = SecretMask(process_environment(), self._secrets)
         shown = " ".join(spell_hidden(self._mask(str(message)), _code_point).split())
-        return shown if len(shown) <= MAX_PROGRESS_MESSAGE else f"{shown[: MAX_PROGRESS_MESSAGE - 1]}…"
+        return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 def _code_point(character: str) -> str:

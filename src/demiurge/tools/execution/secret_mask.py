@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
 
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.connections.leak import LeakWatch, readings, spellings
 
-__all__ = ["SECRET_NAME", "SHORTEST", "SecretMask", "as_word", "is_short", "masked", "secrets_of"]
+__all__ = ["SECRET_NAME", "SHORTEST", "HideSecret", "SecretMask", "as_word", "is_short", "masked", "secrets_of"]
 
 SECRET_NAME = re.compile(r"(?i)(^|_)(key|token|secret|password|credentials?)$")
 """The names of variables that hold secrets."""
@@ -51,6 +52,13 @@ def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the secrets in an environment: value -> `[NAME]`, the text to put in its place."""
     found = {name: value.strip() for name, value in environment.items() if SECRET_NAME.search(name)}
     return {value: f"[{name}]" for name, value in found.items() if len(value) >= _SHORTEST_VALUE}
+
+
+class HideSecret(Protocol):
+    """Masks a secret in everything that one call records and shows. A handler that hands a secret to somebody outside
+    finds it among its resources."""
+
+    def __call__(self, secret: Secret) -> None: ...
 
 
 class SecretMask:

@@ -56,13 +56,14 @@ class ForeignSchema:
     """A schema and its validator. `verbatim`: a copy of the schema as it was given. The draft is the one that
     `$schema` names; without it 2020-12, or the newest of 2020-12, 7 and 4 in which the schema is valid.
 
-    `check_formats`: whether `format` is a rule. Raises InvalidValue for data that is not a schema, is not of type
-    object at the top, is too large, or has hidden characters; Unavailable without the extra `foreign`."""
+    `check_formats`: whether `format` is a rule. `any_type`: the top may be of another type than object, as for results.
+    Raises InvalidValue for data that is not a schema, is not of type object at the top, is too large, or has hidden
+    characters; Unavailable without the extra `foreign`."""
 
-    def __init__(self, schema: Mapping[str, Any], *, check_formats: bool = False) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, check_formats: bool = False, any_type: bool = False) -> None:
         text = _checked_text(schema)
         self.verbatim: dict[str, Any] = json.loads(text)
-        if self.verbatim.get("type") != "object":
+        if not any_type and self.verbatim.get("type") != "object":
             raise InvalidValue("the top of the schema must have type 'object'")
         checked: dict[str, Any] = json.loads(text)
         self._graph = SchemaGraph(checked)

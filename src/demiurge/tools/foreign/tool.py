@@ -13,9 +13,7 @@ reaches the tool in its context only, and is never read from arguments or writte
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from typing import Any
 
 from demiurge.errors import InvalidValue
@@ -27,7 +25,7 @@ from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import PromptValidationError
 from demiurge.tools.foreign.schema import ForeignSchema
-from demiurge.tools.ids import is_reserved, is_tool_id
+from demiurge.tools.ids import foreign_id, is_reserved, is_tool_id
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.spec import ToolSpec
 
@@ -36,9 +34,6 @@ __all__ = ["MAX_FOREIGN_DESCRIPTION", "foreign_id", "foreign_tool"]
 MAX_FOREIGN_DESCRIPTION = 8192
 """The maximum length of a foreign tool's description, in characters; a longer one is cut."""
 
-_MAX_ID = 64
-_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]+")
-_DIGEST_ENDING = re.compile(r"_[0-9a-f]{8}$")
 _RESULTS = ResultCodec(Any)
 
 
@@ -51,13 +46,17 @@ def foreign_tool(
     redaction: Redaction | None,
     effect: ToolEffect = ToolEffect.EXTERNAL_SIDE_EFFECT,
     check_formats: bool = False,
+    untrusted: bool = False,
+    quarantined: bool = False,
+    mcp_item: Mapping[str, Any] | None = None,
 ) -> BoundTool:
-    """Returns a tool that runs `call(arguments, context)`, `def` or `async def`, which returns a ToolResult whose
-    value is JSON.
+    """Returns a tool that runs `call(arguments, context)`, `def` or `async def`, which returns a ToolResult whose value
+    is JSON.
 
     `name`: a tool id, made by `foreign_id`; of the reserved prefixes only `mcp__`. `check_formats`: refuse arguments
-    that break a `format`. Raises PromptValidationError: `redaction_missing`; `tool_schema` for a schema that is not
-    valid, hides characters or is too large (`MAX_SCHEMA_BYTES`, `MAX_SCHEMA_DEPTH`, `MAX_SCHEMA_VALUES`)."""
+    that break a `format`. `untrusted`, `quarantined`, `mcp_item`: as of ToolSpec. Raises PromptValidationError:
+    `redaction_missing`; `tool_schema` for a schema that is not valid, hides characters or is too large
+    (`MAX_SCHEMA_BYTES`, `MAX_SCHEMA_DEPTH`, `MAX_SCHEMA_VALUES`)."""
     if not is_tool_id(name) or (is_reserved(name) and not name.startswith("mcp__")):
         raise PromptValidationError(f"a foreign tool can't have the id {name!r}", placeholder="name")
     if not isinstance(redaction, Redaction):
@@ -86,35 +85,22 @@ def foreign_tool(
         return arguments
 
     return BoundTool(
-        spec=ToolSpec(name, words, schema.verbatim, effect, redaction),
+        spec=ToolSpec(
+            name,
+            words,
+            schema.verbatim,
+            effect,
+            redaction,
+            untrusted=untrusted,
+            quarantined=quarantined,
+            mcp_item=mcp_item,
+        ),
         parse=parse,
         call=call,
         dump=_RESULTS.dump,
         load=_RESULTS.load,
         is_async=is_async_callable(call),
     )
-
-
-def foreign_id(*names: str) -> str:
-    """Returns a tool id for any names, outermost first: `foreign_id("mcp", server, tool)` is
-    `mcp__<server>__<tool>`.
-
-    Equal names give equal ids. Names that can be read back from the joined id are unchanged. All others (other
-    characters, too long, a `__` in all but the last) are mapped, cut, and end in `_` and 8 hex digits of their
-    SHA-256, so two of them collide by accident once in four billion; then the source raises. A source keeps the map
-    from ids back to names."""
-    plain = "__".join(names)
-    if is_tool_id(plain) and _can_be_split(names) and not _DIGEST_ENDING.search(plain):
-        return plain
-    digest = sha256(json.dumps(names).encode()).hexdigest()[:8]
-    mapped = "__".join(_NOT_IN_ID.sub("_", name) for name in names)
-    return f"{mapped[: _MAX_ID - 9]}_{digest}"
-
-
-def _can_be_split(names: tuple[str, ...]) -> bool:
-    """Returns whether the names can be read back from the joined id: no name but the last contains `__` or ends with
-    `_`."""
-    return all(names) and not any("__" in name or name.endswith("_") for name in names[:-1])
 
 
 def _checked_description(name: str, description: str | None) -> str:

@@ -71,10 +71,13 @@ async def lent(ports: Ports, call: Call) -> AsyncIterator[None]:
 
 
 async def _open(lease: Lease, call: Call) -> AuthCapability:
+    """Opens the lease. Raises ToolFailure: the lender's own, else `connection_unavailable`."""
     try:
         if call.threads or call.bound.is_async:
             return await lease.open()
         return in_own_loop(lease.open())
+    except ToolFailure:
+        raise
     except Exception as error:
         log_cause(f"connection of {call.tool_id}", error)
         raise ToolFailure(ToolErrorCode.CONNECTION_UNAVAILABLE) from error

@@ -9,16 +9,18 @@ places.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 from demiurge.tools.capabilities import AuthCapability
 from demiurge.tools.context import NullSession, ResourceRegistry, ToolContext
 from demiurge.tools.errors import BudgetExceededError, ToolErrorCode, ToolFailure
+from demiurge.tools.events import LogLevel
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.cause import log_fault
 from demiurge.tools.execution.ports import Ports
-from demiurge.tools.execution.progress import ProgressReports, check_progress
+from demiurge.tools.execution.progress import ProgressReports, check_log, check_progress
 from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
 from demiurge.values.article import with_article
@@ -81,9 +83,10 @@ def _without_auth(context: ToolContext) -> ToolContext:
 
 def _context(ports: Ports, call: Call) -> ToolContext:
     template, report = call.template, check_progress
+    log: Callable[[LogLevel, str, str], None] = check_log
     if ports.emit is not None:
         call.reports = ProgressReports(call.tool_call_id, ports.emit_event, ports.clock)
-        report = call.reports.report
+        report, log = call.reports.report, call.reports.log
     if template is None:
         resources = ports.resources
         return _Context(
@@ -94,7 +97,9 @@ def _context(ports: Ports, call: Call) -> ToolContext:
             tool_call_id=call.tool_call_id,
             caller=call.caller,
             connection_id=call.connection_id,
+            resumed=call.resumed,
             _report=report,
+            _log=log,
         )
     resources = resources_of(ports, template)
     silent = type(template.session) is NullSession and ports.session is not None
@@ -106,7 +111,9 @@ def _context(ports: Ports, call: Call) -> ToolContext:
         resources=resources,
         tool_call_id=call.tool_call_id,
         connection_id=call.connection_id,
+        resumed=call.resumed,
         _report=report,
+        _log=log,
     )
 
 

@@ -43,7 +43,7 @@ def publish(ports: Ports, call: Call) -> None:
             _commit(ports, call, session, event_id)
         else:
             _roll_back(call)
-            if session is not None:
+            if session is not None and not call.suspended:
                 _publish_event(ports, call, session, _event(ports, call, session, event_id))
     except BaseException:
         if call.changes is None or call.changes.scope.state is not ScopeState.COMMITTED:

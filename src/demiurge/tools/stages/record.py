@@ -39,7 +39,18 @@ def record(ports: Ports, call: Call) -> None:
         if ports.emit is not None:
             event = _Event(call.tool_call_id, copied(call.view), replayed=call.replayed)
         answer = _Answer(
-            *(True, call.view, None, None, call.tool_call_id, call.content, entry, call.matched_approval_id, call.parts)
+            *(
+                True,
+                call.view,
+                None,
+                None,
+                call.tool_call_id,
+                call.content,
+                entry,
+                call.matched_approval_id,
+                call.parts,
+            ),
+            untrusted=_untrusted(call),
         )
     else:
         code, public = failure.error_code, public_failure(ports, failure)
@@ -47,9 +58,13 @@ def record(ports: Ports, call: Call) -> None:
         event = _Event(call.tool_call_id, public, is_error=True, replayed=call.replayed)
         content = explain(ports, call, failure)
         answer = _Answer(
-            False, None, code, public["message"], call.tool_call_id, content, entry, call.matched_approval_id
+            *(False, None, code, public["message"], call.tool_call_id, content, entry, call.matched_approval_id, ()),
+            call.asked,
+            _untrusted(call),
         )
     call.answer = answer
+    if call.suspended:
+        return
     ports.summary.add(entry)
     if event is not None:
         ports.emit_event(event)
@@ -78,6 +93,12 @@ def _entry(ports: Ports, call: Call, error: dict[str, str] | None, ended_ns: int
         arguments=call.public_args,
         rule=call.rule,
     )
+
+
+def _untrusted(call: Call) -> tuple[str, ...]:
+    """Returns the call's tool if it is untrusted and its handler may have said something, now or at an equal call."""
+    said = call.started or call.result is not None or call.replayed
+    return (call.tool_id,) if said and call.bound.spec.untrusted else ()
 
 
 def _span(call: Call, entry: ToolInvocationRecord, ended_ns: int) -> ToolSpan:

@@ -12,6 +12,9 @@ An exception is `execution`; a failure that the handler raises on purpose keeps 
 budget. An exception that is no `Exception` (SystemExit, KeyboardInterrupt, CancelledError and the like, raised by
 the handler itself) skips `except Exception` clauses in the handler, so for a tool that changes something it is
 `unknown_outcome` too. An exception from outside the handler is raised again (`demiurge.tools.execution.interrupt`).
+
+A handler may return questions to a person in place of a result (InputRequired). Then it is called again with the
+answers: each call of it is a leg, with the time limit of the tool for itself.
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.execution.scope import entered
 from demiurge.tools.execution.worker import in_task, in_thread
+from demiurge.tools.input_required import InputRequired
 from demiurge.tools.result import ToolResult
+from demiurge.tools.stages.ask import ask, check_questions
 from demiurge.tools.stages.connect import lent
 
 __all__ = ["run"]
@@ -46,7 +51,15 @@ __all__ = ["run"]
 async def run(ports: Ports, call: Call) -> None:
     """Runs the handler and sets `call.result`; does nothing for a call that the ledger answered. Raises ToolFailure."""
     if call.replayed:
-        return None
+        return
+    await _run_leg(ports, call)
+    while call.asked is not None:
+        check_questions(call)
+        await ask(ports, call)
+        await _run_leg(ports, call)
+
+
+async def _run_leg(ports: Ports, call: Call) -> None:
     work = _run_connected if call.bound.requires_connection else _run
     if call.changes is None:
         return await work(ports, call)
@@ -86,6 +99,14 @@ async def _run(ports: Ports, call: Call) -> None:
         ports.explain_error(call, f"handler of {call.tool_id}", error)
         raise ToolFailure(_interrupted_code(call, ToolErrorCode.EXECUTION)) from error
     call.started = False
+    _take(call, returned)
+
+
+def _take(call: Call, returned: Any) -> None:
+    """Takes what the handler returned: a result, or questions."""
+    if isinstance(returned, InputRequired):
+        call.asked = returned
+        return
     if not isinstance(returned, ToolResult):
         log_fault(f"handler of {call.tool_id}", f"returned {type(returned).__name__} where a ToolResult was due")
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION)

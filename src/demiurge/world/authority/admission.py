@@ -8,7 +8,7 @@ covers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from demiurge.tools.effect import ToolEffect
@@ -16,6 +16,7 @@ from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.ids import ASK_USER
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.values.caller import Caller
+from demiurge.world.authority.observing import policy_at
 from demiurge.world.effect_kinds import TOOL, tables
 from demiurge.world.manifest import EffectType, Manifest
 
@@ -24,17 +25,23 @@ __all__ = ["Admission", "admit", "asks_person", "by_policy", "decide_tool", "too
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The decision on one effect. `by` is the layer that decided (`cap`, `policy`, `tool_policy`, `tool`, `budget`,
-    `reducer`), `rule` the rule that it applied."""
+    """The decision on one effect. `by` is the layer that decided (`cap`, `policy`, `tool_policy`, `tool`, `taint`,
+    `observe`, `budget`, `reducer`), `rule` the rule that it applied. `tainted` names the untrusted tools whose text led
+    to a call of a tool. `observed` is the decision of the tool policy, `{by, rule, verdict}`, which is recorded and not
+    enforced (`observing`)."""
 
     verdict: Literal["allow", "deny", "require_approval"]
     by: str
     rule: str
     code: str = ""
     message: str = ""
+    tainted: tuple[str, ...] = ()
+    observed: Mapping[str, str] | None = None
 
     def to_node(self) -> dict[str, Any]:
-        node = {"by": self.by, "rule": self.rule, "verdict": self.verdict}
+        node: dict[str, Any] = {"by": self.by, "rule": self.rule, "verdict": self.verdict}
+        node |= {"tainted": list(self.tainted)} if self.tainted else {}
+        node |= {"observed": dict(self.observed)} if self.observed is not None else {}
         return node | ({"code": self.code, "message": self.message} if self.code else {})
 
 
@@ -47,17 +54,55 @@ def admit(
     *,
     now_ns: int,
     caller: Caller,
+    tainted: tuple[str, ...] = (),
 ) -> Admission:
-    """Decides on one effect. `origin` has the form of `OpenIntent.origin`; `now_ns` is the stamp's wall time."""
+    """Decides on one effect. `origin` has the form of `OpenIntent.origin`; `now_ns` is the stamp's wall time; `tainted`
+    names the untrusted tools whose text led to the request."""
+    admission = _admitted(manifest, effect, params, grant, origin, now_ns, caller, bool(tainted))
+    return replace(admission, tainted=tainted) if tainted and effect.kind == TOOL else admission
+
+
+def _admitted(
+    manifest: Manifest,
+    effect: EffectType,
+    params: Mapping[str, Any],
+    grant: str,
+    origin: Mapping[str, Any],
+    now_ns: int,
+    caller: Caller,
+    tainted: bool,
+) -> Admission:
     denied = uncovered(manifest, effect, params, grant, origin, now_ns)
+    if denied is None and tainted and origin["kind"] == "tool":
+        denied = _outside_unasked(manifest, effect, origin["name"], params)
     if denied is not None:
         return denied
     allowed = by_policy(manifest, effect, grant, origin)
     if allowed.verdict == "deny" or effect.kind != TOOL:
         return allowed
-    decided = decide_tool(manifest, params["tool"], caller=caller)
-    asks = decided.verdict == "allow" and asks_person(manifest, params["tool"])
+    tool = params["tool"]
+    decided = decide_tool(manifest, tool, caller=caller, now_ns=now_ns, tainted=tainted)
+    spec = manifest.toolset.get(tool)
+    if decided.verdict != "deny" and spec is not None and spec.quarantined:
+        code = ToolErrorCode.QUARANTINED
+        return _deny("tool", "quarantined until a person trusts it", code.value, SAFE_MESSAGES[code])
+    asks = decided.verdict == "allow" and asks_person(manifest, tool)
     return Admission("require_approval", "tool", f"{ASK_USER} waits for a person") if asks else decided
+
+
+def _outside_unasked(manifest: Manifest, effect: EffectType, tool: str, params: Mapping[str, Any]) -> Admission | None:
+    """Returns a denial of an effect outside this world that a tool of a lower level asks for in a tainted run, where
+    nobody approved its call."""
+    kind = tables().kinds.get(effect.kind)
+    stays_inside = kind is not None and kind.stays_inside
+    is_declared = tool_effect(manifest, tool) is ToolEffect.EXTERNAL_SIDE_EFFECT
+    answer = manifest.tool_policy.when_tainted.get(ToolEffect.EXTERNAL_SIDE_EFFECT)
+    if answer is None or is_declared or stays_inside or not _changes(effect, params):
+        return None
+    message = f"{tool} is no external_side_effect, so in a turn that has read untrusted text it can't ask for"
+    return _deny(
+        "taint", f"when_tainted: {answer}", "effect_level", f"{message} {effect.kind} unless a person approves"
+    )
 
 
 def asks_person(manifest: Manifest, tool: str) -> bool:
@@ -140,10 +185,22 @@ def by_policy(manifest: Manifest, effect: EffectType, grant: str, origin: Mappin
     return _deny("policy", "no rule matches", "policy_denied", f"no rule of the world's policy allows {effect.kind}")
 
 
-def decide_tool(manifest: Manifest, tool: str, *, caller: Caller) -> Admission:
-    """Returns the tool policy's decision on a call of `tool`. Its `rule` holds the policy's digest and the name of the
-    deciding rule, if there is one; its `message` holds neither."""
-    context, policy, effect = ToolPolicyContext.of(caller), manifest.tool_policy, tool_effect(manifest, tool)
+def decide_tool(manifest: Manifest, tool: str, *, caller: Caller, now_ns: int, tainted: bool = False) -> Admission:
+    """Returns the decision on a call of `tool`, in a `tainted` run or another: the tool policy's, unless it is only
+    observed. The `rule` holds the policy's digest and the name of the deciding rule, if there is one; the `message`
+    holds neither. `now_ns` is wall time."""
+    context = ToolPolicyContext.of(caller, tainted=tainted)
+    decided = _by_tool_policy(manifest, tool, context)
+    if decided.verdict != "allow" and manifest.observe_until_ns is not None:
+        enforced = policy_at(manifest, now_ns).decide(context, tool, tool_effect(manifest, tool))
+        if enforced == "allow":
+            observed = {"by": decided.by, "rule": decided.rule, "verdict": decided.verdict}
+            return Admission("allow", "observe", f"until {manifest.observe_until_ns}", observed=observed)
+    return decided
+
+
+def _by_tool_policy(manifest: Manifest, tool: str, context: ToolPolicyContext) -> Admission:
+    policy, effect = manifest.tool_policy, tool_effect(manifest, tool)
     verdict = policy.decide(context, tool, effect)
     rule = f"tool policy {policy.digest}"
     if policy.rules:

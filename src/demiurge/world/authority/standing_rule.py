@@ -72,8 +72,8 @@ def _is_form(kind: str, value: Any) -> bool:
 
 def matches(rule: Rule, question: Mapping[str, Any], call: bytes, now_ns: int) -> bool:
     """Returns whether a rule allows the call that a person would be asked `question` about. No rule answers a question
-    that a person has to answer in words."""
-    if question["expires_ns"] is None:
+    that a person has to answer in words, or that is asked because the run has read untrusted text."""
+    if question["expires_ns"] is None or question.get("tainted"):
         return False
     if rule["left"] < 1 or now_ns >= rule["expires_ns"]:
         return False

@@ -66,12 +66,11 @@ class EffectKind:
     event that brings its receipt back to a reducer (`sys/EffectReceipt@1` if it has none).
 
     `changes`: it changes what others see, so a `read_only` tool may not ask for it; `changes_with` decides by the
-    parameters instead. `answers_refusals`: its adapter also answers refused intents. `wants` returns the most that it
-    may use of a budget, by its parameters; `used` returns what it has used, by its receipt; `priced`: its cost is known
-    only afterwards.
+    parameters instead. `stays_inside`: what it changes is the world's own, so no outsider can notice.
+    `answers_refusals`: its adapter also answers refused intents. `wants` returns the most that it may use of a budget,
+    by its parameters; `used` returns what it has used, by its receipt; `priced`: its cost is known only afterwards.
 
-    `takes` and `gives` replace, on the docs page, the fields of the two schemas; `notes` adds a remark to a field.
-    """
+    `takes` and `gives` replace, on the docs page, the fields of the two schemas; `notes` adds a remark to a field."""
 
     name: str
     params: TypeExpr
@@ -79,6 +78,7 @@ class EffectKind:
     origins: str | Sequence[str] = "both"
     changes: bool = False
     changes_with: Callable[[Mapping[str, Any]], bool] | None = None
+    stays_inside: bool = False
     answers_refusals: bool = False
     typed_receipt: str | None = None
     wants: Callable[[Mapping[str, Any]], Used] | None = None

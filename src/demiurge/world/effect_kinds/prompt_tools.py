@@ -34,6 +34,7 @@ PROMPT_TOOLS: Final = EffectFamily(
             receipt=record(proposal=TEXT, state=TEXT, digest=HASH),
             origins=("tool",),
             changes=True,
+            stays_inside=True,
             notes={"revises": "a proposal of the same author"},
         ),
         EffectKind(

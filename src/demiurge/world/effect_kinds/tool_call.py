@@ -15,8 +15,11 @@ TOOL: Final = "tool.call"
 
 
 def _used(_params: Mapping[str, Any], receipt: Mapping[str, Any], _read: ReadBlob) -> Used:
-    reported = (receipt["payload"].get("usage") if receipt["status"] == "ok" else None) or {}
-    return Used(1, 0, reported.get("total_tokens", 0), reported.get("cost_micros", 0))
+    """The use by one receipt. A call that asked a person half-way is counted with its last leg."""
+    asks = receipt.get("asks")
+    payload = asks if asks is not None else receipt["payload"] if receipt["status"] == "ok" else {}
+    reported = payload.get("usage") or {}
+    return Used(0 if asks is not None else 1, 0, reported.get("total_tokens", 0), reported.get("cost_micros", 0))
 
 
 def allows_connection(grant: Mapping[str, Any], tool: str, connection_id: str, provider: str) -> bool:

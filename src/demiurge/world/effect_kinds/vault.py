@@ -27,6 +27,7 @@ VAULT: Final = EffectFamily(
             params=record(alias=TEXT, value_ref=TEXT, expected_digest=option(TEXT)),
             receipt=record(alias=TEXT, version=NAT, digest=option(TEXT)),
             changes=True,
+            stays_inside=True,
             notes={"value_ref": "sealed"},
         ),
         EffectKind(
@@ -34,6 +35,7 @@ VAULT: Final = EffectFamily(
             params=record(alias=TEXT, bytes=option(NAT)),
             receipt=record(alias=TEXT, version=NAT, digest=option(TEXT), previous_version=NAT),
             changes=True,
+            stays_inside=True,
         ),
     ),
     grant=record(aliases=option(set_of(TEXT))),

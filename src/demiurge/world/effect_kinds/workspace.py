@@ -107,6 +107,7 @@ WORKSPACE_FILES: Final = EffectFamily(
             params=record(workspace=TEXT, expected_head=option(NAT), root_hash=HASH, owner=TEXT),
             receipt=record(ok=BOOL, version=NAT, expected=option(NAT)),
             changes=True,
+            stays_inside=True,
         ),
     ),
     schemas={

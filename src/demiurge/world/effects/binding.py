@@ -19,7 +19,7 @@ from demiurge.tools.execution.observers import Observers
 from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.source import ToolSource
 from demiurge.values.clock import Clock, Entropy
-from demiurge.world.connection_credentials import ConnectionCredentials
+from demiurge.world.connection_tokens import ConnectionTokens
 from demiurge.world.effect import Adapter, EffectCall
 from demiurge.world.effect_kinds import tables
 from demiurge.world.effects.program_objects import ProgramObjects
@@ -35,7 +35,7 @@ __all__ = ["Bindable", "WorldParts", "capabilities", "shipped_adapters"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldParts:
     """The parts of a world that the adapters of its effects need. `is_ours` tells whether this user gave the approval
-    of an intent; the adapters describe the other fields."""
+    of an intent; `resources_of` returns more resources of a running tool; the adapters describe the other fields."""
 
     clock: Clock
     entropy: Entropy
@@ -49,9 +49,10 @@ class WorldParts:
     is_ours: Callable[[OpenIntent], bool]
     errors: ToolErrorLog | None
     observers: Observers
-    credentials: ConnectionCredentials
+    credentials: ConnectionTokens
     webhook_keys: WebhookKeys
     objects: ProgramObjects
+    resources_of: Callable[[EffectCall], Mapping[Any, Any]]
 
 
 class Bindable(Protocol):

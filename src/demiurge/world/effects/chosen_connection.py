@@ -7,7 +7,6 @@ credentials are opened, so a revocation that came while a person was asked count
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +14,10 @@ from demiurge.errors import Unavailable
 from demiurge.tools.connections.access import ConnectionAccess
 from demiurge.tools.connections.credentials import Credentials
 from demiurge.tools.connections.lease import Lease
+from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.ids import canonical_id
 from demiurge.values.clock import Clock
-from demiurge.world.connection_credentials import ConnectionCredentials
+from demiurge.world.connection_tokens import ConnectionTokens
 from demiurge.world.connections import ANY_TOOL, CHOICE, CONNECTION
 from demiurge.world.effect import CellReading, EffectCall
 from demiurge.world.effect_kinds.tool_call import allows_connection
@@ -33,17 +33,20 @@ class ChosenConnection:
     """The connection of one call; made by `read`. `connection_id` is None if the call can have none: none is chosen, or
     the chosen one is revoked, expired, of another tenant or unknown. `access` is for the call's runner."""
 
-    def __init__(self, call: EffectCall, credentials: ConnectionCredentials, clock: Clock) -> None:
-        self._call, self._credentials, self._clock = call, credentials, clock
+    def __init__(self, call: EffectCall, credentials: ConnectionTokens, clock: Clock, fixed: str | None) -> None:
+        self._call, self._credentials, self._clock, self._fixed = call, credentials, clock, fixed
         self._tool = canonical_id(call.intent.params["tool"])
         self._changed_ns = 0
         self.connection_id: str | None = None
         self.access = ConnectionAccess(self, clock, {})
 
     @classmethod
-    async def read(cls, call: EffectCall, credentials: ConnectionCredentials, clock: Clock) -> ChosenConnection:
-        """Returns the connection of `call`, as its unit's choice and the grants stand now."""
-        found = cls(call, credentials, clock)
+    async def read(
+        cls, call: EffectCall, credentials: ConnectionTokens, clock: Clock, fixed: str | None = None
+    ) -> ChosenConnection:
+        """Returns the connection of `call`, as its unit's choice and the grants stand now. `fixed`: the connection of
+        the call's tool, which counts in place of the choice."""
+        found = cls(call, credentials, clock, fixed)
         await found._read()
         return found
 
@@ -56,11 +59,17 @@ class ChosenConnection:
         return Lease(connection_id, self._opened)
 
     async def _opened(self) -> Credentials:
-        """Returns the credentials. Raises Unavailable, NotFound, Damaged: then the call does not run."""
+        """Returns the credentials. Raises Unavailable, NotFound, Damaged, and ToolFailure with the command for a person
+        who has to log in again: then the call does not run."""
         state = await self._read()
         if state is None or self.connection_id is None or not self.access.permits(self.connection_id):
             raise Unavailable("The connection was revoked or changed.", code="connection_unavailable")
-        credentials = await asyncio.to_thread(self._credentials.get, self.connection_id, state)
+        try:
+            credentials = await self._credentials.current(self.connection_id, state)
+        except Unavailable as error:
+            if error.code != "login_needed":
+                raise
+            raise ToolFailure(ToolErrorCode.CONNECTION_UNAVAILABLE, safe_message=error.message) from error
         ends_ms = credentials.expires_at_ms
         if ends_ms is not None and self._clock.now_ns() // _MS >= ends_ms:
             raise Unavailable("The credentials have expired.", code="connection_unavailable")
@@ -72,8 +81,8 @@ class ChosenConnection:
         """Reads choice and connection again. Returns the connection's state if the call may be lent it, else None."""
         choice = await self._cell(CHOICE, str(self._call.unit))
         chosen = choice.cell["chosen"] if choice.cell is not None else {}
-        self._changed_ns = choice.cell["changed_at"] if choice.cell is not None else 0
-        self.connection_id, wanted = None, chosen.get(self._tool, chosen.get(ANY_TOOL))
+        self._changed_ns = choice.cell["changed_at"] if choice.cell is not None and self._fixed is None else 0
+        self.connection_id, wanted = None, self._fixed or chosen.get(self._tool, chosen.get(ANY_TOOL))
         self.access = ConnectionAccess(self, self._clock, {})
         if wanted is None:
             return None

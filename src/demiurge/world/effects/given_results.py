@@ -12,6 +12,7 @@ always stands for the same bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from demiurge.errors import Damaged, InvalidValue, NotFound
 from demiurge.tools.errors import ToolUserError
@@ -19,6 +20,7 @@ from demiurge.tools.stages.spill import spilled_refs
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, parse_ref
 from demiurge.world.effect import EffectCall
+from demiurge.world.messages import untrusted_in
 from demiurge.world.record import Record
 
 __all__ = ["ChatResults"]
@@ -45,6 +47,7 @@ class ChatResults:
         found = await services.granting_record(self._call.unit, wanted, lambda record: self._gives(record, wanted))
         if found is None:
             raise ToolUserError(f"This chat was given no result {wanted}.")
+        self._call.untrusted.update(untrusted_in(self._message(found)))
         try:
             return self._call.get_blob(wanted).decode()
         except NotFound as error:
@@ -57,16 +60,20 @@ class ChatResults:
 
     def _gives(self, record: Record, wanted: Ref) -> bool:
         """Returns whether this is the record of a call whose result names `wanted`."""
-        payload = record.body.get("payload")
-        if record.kind != "receipt" or not isinstance(payload, Mapping) or "tool_call_id" not in payload:
-            return False
-        try:
-            message = canonical_json.parse_object(self._call.get_blob(Ref(payload["message_ref"])))
-        except (NotFound, Damaged, InvalidValue, KeyError):
-            return False
+        message = self._message(record)
         content = message.get("content")
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         return message.get("role") == "tool" and any(wanted in _named_by(part) for part in parts or ())
+
+    def _message(self, record: Record) -> Mapping[str, Any]:
+        """Returns the message with the result of a call; an empty one for another record."""
+        payload = record.body.get("payload")
+        if record.kind != "receipt" or not isinstance(payload, Mapping) or "tool_call_id" not in payload:
+            return {}
+        try:
+            return canonical_json.parse_object(self._call.get_blob(Ref(payload["message_ref"])))
+        except (NotFound, Damaged, InvalidValue, KeyError):
+            return {}
 
 
 def _named_by(part: Mapping[str, str]) -> tuple[str, ...]:

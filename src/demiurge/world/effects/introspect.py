@@ -6,7 +6,7 @@ was only listed is text: knowing that a state exists gives no access to it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from itertools import islice
 from typing import Any
 
@@ -20,10 +20,14 @@ from demiurge.world.effect_kinds.introspect import INTROSPECT
 from demiurge.world.effects.asking import ask
 from demiurge.world.effects.binding import WorldParts
 from demiurge.world.manifest import ALLOWED_HOSTS, Manifest, ModuleType
+from demiurge.world.mcp_servers import MCP_SERVER
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
 __all__ = ["Introspect", "WorldIntrospection"]
+
+UNTRUSTED_CELLS = (MCP_SERVER,)
+"""The modules whose states no tool may read: they hold what servers list, trusted or not."""
 
 CELLS, MAX_CELLS = 100, 1000
 """How many cells one answer lists by default, and at most."""
@@ -60,6 +64,8 @@ async def _manifest(call: EffectCall, _params: Mapping[str, Any]) -> Result:
 
 
 async def _state(call: EffectCall, params: Mapping[str, Any]) -> Result:
+    if params["module"] in UNTRUSTED_CELLS:
+        return failed("policy_denied", "This state holds texts of a server that no person has trusted.")
     module = _module(call.manifest, params["module"])
     reading = await call.read_cell(Unit(module.name, params["key"]))
     if reading.cell is None:
@@ -157,11 +163,20 @@ def _policy_view(policy: Mapping[str, Any], caller: Caller) -> Mapping[str, Any]
     return {**policy, "rules": [{k: v for k, v in rule.items() if k not in about_callers} for rule in rules]}
 
 
+def _without_names(policy: Mapping[str, Any], hidden: Container[str]) -> dict[str, Any]:
+    """Returns the tool policy without the ids of quarantined tools, which a server has written."""
+    return {
+        name: [item for item in value if item not in hidden] if name.endswith("_tools") else value
+        for name, value in policy.items()
+    }
+
+
 def _manifest_view(node: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
     definitions, root = node["definitions"], node["root"]
     defaults = root.get("defaults", {})
     in_force = [d["rules"] for d in definitions if d["$kind"] == "defpolicy" and d["name"] == defaults.get("policy")]
     effects = [d["kind"] for d in (*node["system"], *definitions) if d["$kind"] == "defeffect"]
+    hidden = {spec["name"] for spec in node["toolset"] if spec.get("quarantined") or "mcp_item" in spec}
     return {
         **{name: sorted(d["name"] for d in definitions if d["$kind"] == kind) for name, kind in _NAMED.items()},
         "effects": sorted(effects),
@@ -170,8 +185,8 @@ def _manifest_view(node: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         "routing": root.get("routing", {}).get("events", []),
         "settings": root.get("settings", {}),
         "triggers": root.get("triggers", []),
-        "tools": [spec["name"] for spec in node["toolset"]],
-        "tool_policy": _policy_view(node["tool_policy"], caller),
+        "tools": [spec["name"] for spec in node["toolset"] if spec["name"] not in hidden],
+        "tool_policy": _without_names(_policy_view(node["tool_policy"], caller), hidden),
         **({ALLOWED_HOSTS: node[ALLOWED_HOSTS]} if ALLOWED_HOSTS in node else {}),
     }
 
@@ -194,6 +209,8 @@ class WorldIntrospection:
         which = key if key is not None else (unit.key if wanted == unit.module else "")
         found = await ask(self._call, "introspect.state", module=wanted, key=which)
         state = canonical_json.parse(self._call.get_blob(found["state_ref"])) if found["state_ref"] else None
+        if any(spec.untrusted for spec in self._call.manifest.toolset.values()):
+            self._call.untrusted.add("introspect__state")  # it may repeat what another chat was told
         return {"module": wanted, "key": which, "state": state, **found["reading"]}
 
     async def schemas(self, prefix: str | None) -> Mapping[str, Any]:

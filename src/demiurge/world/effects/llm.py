@@ -51,7 +51,7 @@ from demiurge.world.effects.binding import WorldParts
 from demiurge.world.effects.blob import require_readable
 from demiurge.world.effects.erased import erased_message, unless_erased, without_erased
 from demiurge.world.manifest import Manifest
-from demiurge.world.messages import assistant_blob, attachment_refs, call_blob, expand, items_blob
+from demiurge.world.messages import assistant_blob, attachment_refs, call_blob, expand, items_blob, untrusted_in_blob
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent
 from demiurge.world.toolset import encode_toolset, read_toolset
@@ -124,7 +124,8 @@ class LlmGenerate:
             for attached in attachment_refs(message or b""):
                 await require_readable(call, attached)
             messages.append(_items(message, call.get_blob))
-        specs, chosen = _tools(call, params["tools_ref"], params["tool_choice"])
+            call.untrusted.update(untrusted_in_blob(message or b""))
+        specs, chosen = _tools(call, params["tools_ref"], params["tool_choice"], self._clock.now_ns())
         form = params["response_format"]
         row = provider(params["provider"])
         address = self._addresses.get(row.name, Address())
@@ -224,17 +225,22 @@ def _choice(value: Mapping[str, Any]) -> ToolChoice:
 
 
 def _tools(
-    call: EffectCall, ref: Ref | None, requested: Mapping[str, Any] | None
+    call: EffectCall, ref: Ref | None, requested: Mapping[str, Any] | None, now_ns: int
 ) -> tuple[tuple[ToolSpec, ...], ToolChoice | None]:
-    """Returns the specs of a toolset, each as the catalog has it, and the tool choice: `requested`, else the blob's.
-    Raises InvalidValue: `bad_toolset`, `unknown_tool`, `bad_tool_choice`."""
+    """Returns the specs of a toolset, each as the catalog has it, and the tool choice: `requested`, else the blob's. A
+    tool that was quarantined since is left out. Raises InvalidValue: `bad_toolset`, `unknown_tool`,
+    `bad_tool_choice`."""
     chosen = _choice(requested) if requested is not None else None
     if ref is None:
         specs: tuple[ToolSpec, ...] = ()
     else:
         toolset = read_toolset(call.get_blob(ref))
-        specs = tuple(_catalogued(call, toolset.provider, name, entry) for name, entry in toolset.entries)
+        known = call.manifest.toolset
+        entries = [each for each in toolset.entries if each[0] not in known or not known[each[0]].quarantined]
+        specs = tuple(_catalogued(call, toolset.provider, name, entry, now_ns) for name, entry in entries)
         chosen = chosen if chosen is not None else toolset.choice
+        if chosen == "required" and not specs and toolset.entries:
+            chosen = None
     if isinstance(chosen, NamedTool) and all(spec.name != chosen.name for spec in specs):
         offered = ", ".join(spec.name for spec in specs) or "none"
         raise InvalidValue(
@@ -244,16 +250,19 @@ def _tools(
     return specs, chosen
 
 
-def _catalogued(call: EffectCall, provider: str, name: str, entry: Mapping[str, Any]) -> ToolSpec:
+def _catalogued(call: EffectCall, provider: str, name: str, entry: Mapping[str, Any], now_ns: int) -> ToolSpec:
     """Returns the spec in this world's catalog that an entry matches. Raises InvalidValue (`unknown_tool`) with the
     difference."""
     spec = call.manifest.toolset.get(name)
     again = "make it again with `demiurge tools ref`"
+    if spec is not None and spec.mcp_item is not None:
+        message = f"The toolset offers {name!r}, which is no tool: take it out, or {again}."
+        raise InvalidValue(message, code="unknown_tool")
     if spec is None:
         kind = f" ({entry['type']})" if not name and isinstance(entry.get("type"), str) else ""
         entry_text = f"{name!r}, which is not in this world's catalog" if name else f"an entry that names no tool{kind}"
         raise InvalidValue(f"The toolset offers {entry_text}: take it out, or {again}.", code="unknown_tool")
-    if decide_tool(call.manifest, name, caller=call.caller).verdict == "deny":
+    if decide_tool(call.manifest, name, caller=call.caller, now_ns=now_ns).verdict == "deny":
         raise InvalidValue(
             f"The toolset offers {name!r}, which the tool policy does not allow now; the next message takes the "
             "tools that are allowed then.",

@@ -19,24 +19,27 @@ for the model like any other.
 Before a person is asked, the call has gone through the runner up to that point: a call that would be refused whatever
 the person says is answered at once.
 
-The answer to a question (`core__ask_user`) goes through the runner too, and becomes the result of the call.
+The answer to a question (`core__ask_user`) goes through the runner too, and becomes the result of the call. A tool that
+asks half-way ends a leg of its call; the answer goes to its next leg (`legs`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from demiurge import faults
 from demiurge.errors import DemiurgeError
-from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
 from demiurge.tools.capabilities import GivenResults, People
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import HeldNotifications, Observers
+from demiurge.tools.execution.secret_mask import HideSecret
+from demiurge.tools.input_required import Answers, ask_later
 from demiurge.tools.ledger.idempotency import IdempotencyStrategy
 from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.ledger.reconcile import reconciling
@@ -46,11 +49,11 @@ from demiurge.tools.runner import ToolRunner
 from demiurge.tools.source import StaticToolSource, ToolSource
 from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
-from demiurge.values.refs import Ref
-from demiurge.world.authority.admission import decide_tool, tool_effect
-from demiurge.world.authority.approval import asked_ns
+from demiurge.values.refs import Ref, ref_of
+from demiurge.world.authority.admission import decide_tool
+from demiurge.world.authority.observing import policy_at
 from demiurge.world.authority.refusals import tool_code
-from demiurge.world.connection_credentials import ConnectionCredentials
+from demiurge.world.connection_tokens import ConnectionTokens
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.tool_call import TOOLS
 from demiurge.world.effects.binding import WorldParts, capabilities
@@ -58,9 +61,11 @@ from demiurge.world.effects.chosen_connection import ChosenConnection
 from demiurge.world.effects.edited_answer import answer_text
 from demiurge.world.effects.given_results import ChatResults
 from demiurge.world.effects.held_blobs import HeldBlobs
+from demiurge.world.effects.legs import asked_result, resumed
 from demiurge.world.effects.program_objects import ProgramObjects
 from demiurge.world.effects.read_only_ledger import ReadOnlyLedger
 from demiurge.world.effects.recorded_answer import ANSWERED, QUESTIONS, RecordedAnswer, waiting_policy
+from demiurge.world.effects.recorded_approval import NoApprovals, RecordedApproval
 from demiurge.world.effects.tool_limits import ToolLimits
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import tool_blob
@@ -92,13 +97,17 @@ class ToolCalls:
         is_ours: Callable[[OpenIntent], bool] = lambda _approved: True,
         errors: ToolErrorLog | None = None,
         observers: Observers | None = None,
-        credentials: ConnectionCredentials | None = None,
+        credentials: ConnectionTokens | None = None,
         objects: ProgramObjects | None = None,
+        resources_of: Callable[[EffectCall], Mapping[Any, Any]] = lambda _call: {},
     ) -> None:
         self._observers = observers if observers is not None else Observers()
         self._source, self._clock, self._sessions, self._ledger = source, clock, sessions, ledger
         self._sealing, self._is_ours, self._errors = sealing, is_ours, errors
         self._credentials, self._objects = credentials, objects if objects is not None else ProgramObjects()
+        self._resources_of = resources_of
+        self._held: dict[Ref, asyncio.Future[Any]] = {}
+        """The `InputRequired.over` of waiting calls, by their state."""
 
     @classmethod
     def bind(cls, parts: WorldParts) -> ToolCalls:
@@ -113,6 +122,7 @@ class ToolCalls:
             parts.observers,
             parts.credentials,
             parts.objects,
+            parts.resources_of,
         )
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
@@ -153,9 +163,12 @@ class ToolCalls:
         return await self._answer(call, ran)
 
     async def perform(self, call: EffectCall) -> Result:
+        if call.intent.leg is not None:
+            self._held.pop(call.intent.leg["state"], None)
         if self._is_other(call):
             return failed("unavailable", "This tool has changed since the call was proposed.")
-        is_foreign = call.intent.approved is not None and not self._is_ours(call.intent)
+        permitted = call.intent.permitted
+        is_foreign = permitted.approved is not None and not self._is_ours(permitted)
         if is_foreign and call.restart is not None:
             return failed("unknown_outcome", SAFE_MESSAGES[ToolErrorCode.UNKNOWN_OUTCOME])
         try:
@@ -166,18 +179,21 @@ class ToolCalls:
             return failed(code, f"The session of this chat can't be read: {error.message}")
         ran = await self._run(call, recorder, self._observers, asks=not is_foreign)
         faults.point("tool.ran")
-        if call.restart == "reconcile" and self._is_without_connection(call, ran.result):
+        is_blocked = ran.result.error_code is ToolErrorCode.QUARANTINED
+        if call.restart == "reconcile" and (is_blocked or self._is_without_connection(call, ran.result)):
             return failed("unknown_outcome", SAFE_MESSAGES[ToolErrorCode.UNKNOWN_OUTCOME])
         return await self._answer(call, ran)
 
     async def refuse(self, call: EffectCall, code: str, message: str) -> Result:
         """Returns the answer to a refused call: the runner's words for what is wrong with it, else `message`."""
+        if call.intent.leg is not None and (held := self._held.pop(call.intent.leg["state"], None)) is not None:
+            held.cancel()  # nobody goes on with it
         proposed, sink, limits = _proposed(call), HeldBlobs(call), ToolLimits(call, self._clock)
         runner = ToolRunner(
             self._source,
-            policy=_policy(call),
+            policy=_policy(call, self._clock.now_ns()),
             resources=self._observers.resources,
-            approvals=_NoApprovals(),
+            approvals=NoApprovals(),
             emit=self._observers.emit_after(call.progress),
             blobs=sink,
             clock=self._clock,
@@ -211,10 +227,13 @@ class ToolCalls:
         return await self._answer(call, _Ran(result, recorder, sink, ToolLimits(call, self._clock)))
 
     def _is_other(self, call: EffectCall) -> bool:
-        """Returns whether the tool at hand differs from the one that the call was proposed for."""
+        """Returns whether the tool at hand differs from the one that the call was proposed for. A quarantined one is
+        left to the runner, which answers so."""
         name = call.intent.params["tool"]
         tool, pinned = self._source.get(name), call.manifest.toolset.get(name)
-        return tool is not None and (pinned is None or tool.spec.spec_hash != pinned.spec_hash)
+        if tool is None or tool.spec.quarantined:
+            return False
+        return pinned is None or tool.spec.spec_hash != pinned.spec_hash
 
     async def _run(self, call: EffectCall, recorder: Recorder | None, observers: Observers, *, asks: bool) -> _Ran:
         """Runs the call through the runner; without `asks` only up to the decision of a person."""
@@ -222,17 +241,20 @@ class ToolCalls:
         sink, limits, connection = HeldBlobs(call), ToolLimits(call, self._clock), await self._connection(call)
         runner = ToolRunner(
             self._tools(call),
-            policy=_policy(call),
+            policy=_policy(call, self._clock.now_ns()),
             resources={
                 **self._objects.resources,
                 **capabilities(call, self._sealing),
+                **self._resources_of(call),
                 People: RecordedAnswer(call),
+                Answers: ask_later,
                 GivenResults: ChatResults(call),
+                HideSecret: call.injections.hide,
                 **limits.resources,
                 **observers.resources,
             },
             ledger=self._ledger_for(call, asks),
-            approvals=_Decision(call, self._clock, connection) if asks else _NoApprovals(),
+            approvals=RecordedApproval(call, self._clock, connection) if asks else NoApprovals(),
             connections=connection.access if connection is not None else None,
             session=recorder.session if recorder is not None else None,
             emit=observers.emit_after(call.progress),
@@ -248,6 +270,7 @@ class ToolCalls:
                 ctx=proposed.ctx,
                 connection_id=connection.connection_id if connection is not None else None,
                 approval_id=call.intent.id.hex(),
+                resumed=resumed(call),
             )
         return _Ran(result, recorder, sink, limits)
 
@@ -256,7 +279,7 @@ class ToolCalls:
         tool = self._source.get(call.intent.params["tool"])
         if self._credentials is None or tool is None or not tool.requires_connection:
             return None
-        return await ChosenConnection.read(call, self._credentials, self._clock)
+        return await ChosenConnection.read(call, self._credentials, self._clock, tool.connection_id)
 
     def _is_without_connection(self, call: EffectCall, result: ToolExecResult) -> bool:
         """Returns whether the call was refused because of its connection. An earlier attempt may have had the
@@ -268,18 +291,22 @@ class ToolCalls:
     async def _answer(self, call: EffectCall, ran: _Ran) -> Result:
         """Returns the receipt's result."""
         result = ran.result
+        if result.asks is not None:
+            if result.asks.over is not None:
+                self._held[ref_of(result.asks.state)] = result.asks.over
+            return await asked_result(call, result, ran.limits.used().get("usage"), self._clock)
         parts = ran.sink.nodes(result.parts)
         await ran.sink.store(self._objects.blobs)
         faults.point("tool.blobs_held")
         view = canonical_json.encode(result.value) if result.ok else None
+        call.untrusted.update(result.untrusted)
+        text = tool_blob(call.intent.params["tool_call_id"], answer_text(call, result), parts, sorted(call.untrusted))
         return succeeded(
             tool_call_id=result.tool_call_id,
             ok=result.ok,
             error_code=result.error_code.value if result.error_code is not None else None,
             message=result.safe_message or "",
-            message_ref=await call.put_blob(
-                tool_blob(call.intent.params["tool_call_id"], answer_text(call, result), parts)
-            ),
+            message_ref=await call.put_blob(text),
             view_ref=await call.put_blob(view) if view is not None else None,
             record_ref=await call.put_blob(canonical_json.encode(result.record.public())),
             **await self._recorded(call, ran.recorder, result.ok),
@@ -328,6 +355,7 @@ class ToolCalls:
 _FINAL = frozenset(
     {
         ToolErrorCode.POLICY_DENIED,
+        ToolErrorCode.QUARANTINED,
         ToolErrorCode.UNAVAILABLE,
         ToolErrorCode.INVALID_JSON,
         ToolErrorCode.VALIDATION,
@@ -348,67 +376,15 @@ def _has_field(call: EffectCall, name: str) -> bool:
 _STRICTNESS = ("allow", "require_approval", "deny")
 
 
-def _policy(call: EffectCall) -> ToolPolicy:
-    """Returns the stricter of two tool policies: the one that the call was admitted under and the one in force now."""
+def _policy(call: EffectCall, now_ns: int) -> ToolPolicy:
+    """Returns the stricter of two tool policies: the one that the call was admitted under and the one in force now.
+    `now_ns` is wall time."""
     manifests = (call.manifest, call.services.manifest)
-    verdicts = [decide_tool(manifest, call.intent.params["tool"], caller=call.caller).verdict for manifest in manifests]
-    then, now = (_STRICTNESS.index(verdict) for verdict in verdicts)
-    policy = manifests[now > then].tool_policy
-    return waiting_policy(policy) if call.intent.is_question else policy
-
-
-class _NoApprovals:
-    """An approval store without decisions (`tools.approvals.ApprovalStore`)."""
-
-    def take(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        return None
-
-
-class _Decision:
-    """The journaled decision on one exact call, handed out once (`tools.approvals.ApprovalStore`)."""
-
-    def __init__(self, call: EffectCall, clock: Clock, connection: ChosenConnection | None) -> None:
-        self._call, self._intent, self._clock, self._taken = call, call.intent, clock, False
-        self._connection = connection
-
-    def take(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        question, decision = self._intent.approval, self._intent.approved
-        if self._taken or question is None or decision is None:
-            return None
-        bound = {
-            "tool": request.tool_id,
-            "tool_call_id": request.tool_call_id,
-            "spec_hash": request.spec_hash,
-            "args_digest": request.args_digest,
-            "rule_digest": request.rule_digest,
-            "actor": request.actor,
-        }
-        if any(question[name] != value for name, value in bound.items()):
-            return None
-        self._taken = True
-        late = self._clock.now_ns() >= question["expires_ns"] or self._asks_by_another_rule(question["rule_digest"])
-        asked_at_ns = min(asked_ns(question), decision["at_ms"] * 1_000_000)  # a standing rule is older than the call
-        if self._connection is not None and self._connection.changed_after(asked_at_ns):
-            late = True  # the person was asked about a call with another connection
-        return ApprovalDecision(
-            approval_id=self._intent.id.hex(),
-            outcome="expired" if late else "approved",
-            by=decision["by"],
-            reason=decision["reason"],
-            decided_at_ms=decision["at_ms"],
-            expires_at_ms=question["expires_ns"] // 1_000_000,
-            roles=tuple(decision.get("roles", ())),
-        )
-
-    def _asks_by_another_rule(self, rule_digest: str) -> bool:
-        """Returns whether the tool policy in force asks by another rule than `rule_digest`. For a call that was begun,
-        its first attempt has checked that."""
-        manifest, tool, caller = self._call.services.manifest, self._intent.params["tool"], self._call.caller
-        if self._call.restart is not None or manifest.ref == self._call.manifest.ref:
-            return False
-        asks = decide_tool(manifest, tool, caller=caller).verdict == "require_approval"
-        effect, context = tool_effect(manifest, tool), ToolPolicyContext.of(caller)
-        return asks and manifest.tool_policy.rule_digest(tool, effect, context) != rule_digest
+    tool, tainted = call.intent.params["tool"], bool(call.intent.tainted)
+    decided = [decide_tool(each, tool, caller=call.caller, now_ns=now_ns, tainted=tainted) for each in manifests]
+    then, now = (_STRICTNESS.index(each.verdict) for each in decided)
+    policy = policy_at(manifests[now > then], now_ns)
+    return waiting_policy(policy) if call.intent.only_asks else policy
 
 
 class _Proposed(NamedTuple):
@@ -424,7 +400,7 @@ def _proposed(call: EffectCall) -> _Proposed:
     params = call.intent.params
     stored = canonical_json.parse_object(call.get_blob(params["call_ref"]))
     raw_args = "" if stored.get("invalid") else stored["arguments_json"]
-    ctx = ToolPolicyContext.of(call.caller, run_id=str(call.unit))
+    ctx = ToolPolicyContext.of(call.caller, run_id=str(call.unit), tainted=bool(call.intent.tainted))
     return _Proposed(params["tool"], raw_args, params["tool_call_id"], ctx)
 
 

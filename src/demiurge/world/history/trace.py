@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from demiurge.tools.taint_words import taint_reason
 from demiurge.world.record import Cause
 
 __all__ = ["LineageOutcome", "State", "TraceLine", "TracedRecord", "lineage", "outcome", "trace"]
@@ -128,12 +129,8 @@ def _state(record: TracedRecord, consequences: Sequence[TracedRecord]) -> tuple[
             return "denied", _reason(body["admitted"])
         case "intent":
             return _waits(body, consequences), ""
-        case "receipt" if body["status"] != "ok":
-            return "failed", _reason(body.get("payload", {}))
-        case "receipt" if isinstance(body.get("payload"), Mapping) and body["payload"].get("ok") is False:
-            return "failed", _refused(body["payload"])
         case "receipt":
-            return ("" if consequences else "ok"), ""
+            return _received(body, consequences)
         case "approval" if body["verdict"] == "expire":
             return "failed", "approval_expired"
         case "approval" if body["verdict"] == "reject":
@@ -150,6 +147,17 @@ def _state(record: TracedRecord, consequences: Sequence[TracedRecord]) -> tuple[
             return "", ""
 
 
+def _received(body: Mapping[str, Any], consequences: Sequence[TracedRecord]) -> tuple[State, str]:
+    """Returns the state of a receipt. One with questions to a person ends nothing."""
+    if "asks" in body:
+        return "", ""
+    if body["status"] != "ok":
+        return "failed", _reason(body.get("payload", {}))
+    if isinstance(body.get("payload"), Mapping) and body["payload"].get("ok") is False:
+        return "failed", _refused(body["payload"])
+    return ("" if consequences else "ok"), ""
+
+
 def _waits(intent: Mapping[str, Any], consequences: Sequence[TracedRecord]) -> State:
     """Returns the state of an intent. A decision, a person's rejection, or changed
     arguments end it as a receipt does."""
@@ -158,7 +166,7 @@ def _waits(intent: Mapping[str, Any], consequences: Sequence[TracedRecord]) -> S
     decisions = [child.body for child in consequences if child.kind == "approval"]
     if "approval" in intent and "approved" not in intent and not decisions:
         return "awaiting_approval"
-    going_on = ("approve", "answer")
+    going_on = ("approve", "answer", "end")
     return "" if any(body["verdict"] not in going_on or "call_ref" in body for body in decisions) else "running"
 
 
@@ -174,6 +182,17 @@ def _reason(body: Mapping[str, Any]) -> str:
     return ": ".join(str(body[name]) for name in ("code", "message") if body.get(name))
 
 
+def _taint(decision: Mapping[str, Any]) -> str:
+    """Returns, after a decision, which untrusted text the turn had read; "" for none."""
+    return f", {taint_reason(decision['tainted'])}" if decision.get("tainted") else ""
+
+
+def _observed(decision: Mapping[str, Any]) -> str:
+    """Returns, after a decision, what the tool policy would have decided while it is observed; "" if it is enforced."""
+    would_be = (decision.get("observed") or {}).get("verdict")
+    return f"; the tool policy, which is observed, says {would_be}" if would_be is not None else ""
+
+
 def _says(record: TracedRecord) -> str:
     body = record.body
     match record.kind:
@@ -185,13 +204,15 @@ def _says(record: TracedRecord) -> str:
             params = body["params"] if isinstance(body.get("params"), Mapping) else {}
             admitted = body.get("admitted", {})
             what = params.get("tool") or params.get("model") or params.get("path") or params.get("url") or ""
-            return f"{body['kind']} {what} (by {admitted.get('by')}, {admitted.get('rule')})".replace("  ", " ")
+            decided = f"{body['kind']} {what} (by {admitted.get('by')}, {admitted.get('rule')})".replace("  ", " ")
+            return decided + _taint(admitted) + _observed(admitted)
         case "decision":
-            return str(body.get("kind", ""))
+            return str(body.get("kind", "")) + _taint(body)
         case "capability_request":
             return str(body.get("kind", ""))
         case "approval":
-            return f"{body['verdict']} by {body['by']}{', with changed arguments' if 'call_ref' in body else ''}"
+            verdict = "ended without an answer" if body["verdict"] == "end" else body["verdict"]
+            return f"{verdict} by {body['by']}{', with changed arguments' if 'call_ref' in body else ''}"
         case "plan_ended":
             return str(body["plan"])
         case "settled":
@@ -201,11 +222,20 @@ def _says(record: TracedRecord) -> str:
             return f"{'done' if body['done'] else 'not done'}, says {body['by']}{said}"
         case "manifest":
             return str(body["ref"])
-        case "receipt" if body.get("secrets"):
-            return "with " + ", ".join(f"{handed['alias']}@{handed['version']}" for handed in body["secrets"])
-        case "receipt" if body.get("connection"):
-            used = body["connection"]
-            name = f"connection {used['id']} ({used['provider'] or 'unknown'})"
-            return f"with {name}" if used["lent"] else f"without {name}"
+        case "receipt":
+            return _used(body)
         case _:
             return ""
+
+
+def _used(receipt: Mapping[str, Any]) -> str:
+    """Returns what a receipt says besides its result: whether the call asked, the secrets, or the connection."""
+    if "asks" in receipt:
+        return "asked a person"
+    if receipt.get("secrets"):
+        return "with " + ", ".join(f"{handed['alias']}@{handed['version']}" for handed in receipt["secrets"])
+    if receipt.get("connection"):
+        used = receipt["connection"]
+        name = f"connection {used['id']} ({used['provider'] or 'unknown'})"
+        return f"with {name}" if used["lent"] else f"without {name}"
+    return ""

@@ -13,7 +13,7 @@ from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, Usa
 from demiurge.stores.protocol import Store
 from demiurge.tools.approvals import require_approver
 from demiurge.values.caller import Caller
-from demiurge.values.refs import Ref
+from demiurge.values.refs import Ref, ref_of
 from demiurge.world.authority.approval import approvers_of
 from demiurge.world.host.units import Units, decision_id
 from demiurge.world.host.waiting import WaitingIntents
@@ -27,7 +27,7 @@ MAX_REASON: Final = 2000
 
 Verdict = Literal["approve", "reject", "answer"]
 
-_PAST: Final = {"approve": "approved", "reject": "rejected", "answer": "answered"}
+_PAST: Final = {"approve": "approved", "reject": "rejected", "answer": "answered", "end": "ended"}
 
 
 class Decisions:
@@ -47,14 +47,25 @@ class Decisions:
 
     def params(self, intent_id: bytes) -> Mapping[str, Any] | None:
         """Returns the parameters of an intent that waits for a person or was decided; None if there is none."""
+        found = self._asked(intent_id)
+        return dict(found[0]) if found is not None else None
+
+    def asks(self, intent_id: bytes) -> Ref | None:
+        """Returns the blob of the questions of a call that asked half-way, which waits or was answered; None for any
+        other intent."""
+        _, leg = self._asked(intent_id) or (None, None)
+        return Ref(leg["asks"]) if leg is not None else None
+
+    def _asked(self, intent_id: bytes) -> tuple[Mapping[str, Any], Mapping[str, Any] | None] | None:
+        """Returns the parameters and the leg of an intent that waits for a person or was decided."""
         unit, waiting = self.intent(intent_id)
         if waiting is not None:
-            return dict(waiting.params)
+            return waiting.params, waiting.leg
         taken = self._taken(unit, intent_id)
         if unit is None or taken is None or not isinstance(taken.cause, int):
             return None
-        params: Mapping[str, Any] = self._record(unit, taken.cause).body["params"]
-        return params
+        body = self._record(unit, taken.cause).body
+        return body["params"], body.get("leg")
 
     def require_approver(self, intent_id: bytes, caller: Caller) -> None:
         """Raises UsageError (`not_an_approver`) if `caller` may not decide on the call that waits under this id."""
@@ -79,6 +90,11 @@ class Decisions:
         blobs = {name: body[name] for name in ("call_ref", "answer_ref") if name in body}
         if (body["verdict"], body["by"], blobs) != (verdict, caller.actor, given):
             raise self.refusal(intent_id)
+
+    def end_tied(self, state: bytes, reason: str) -> None:
+        """Ends the wait for an answer that is tied to this process (`tools.input_required`) and whose state is good no
+        more: the connection that it names is gone, for example. Its call goes on without an answer."""
+        self._units.end_tied(ref_of(state), reason)
 
     def refusal(self, intent_id: bytes) -> DemiurgeError:
         """Returns the error for a decision on an intent that does not wait: who decided it first, if anybody did."""

@@ -223,7 +223,7 @@ class Dispatcher:
     @asynccontextmanager
     async def _alone_in_unit(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> AsyncIterator[None]:
         """The context in which no other tool of the unit runs."""
-        is_begun = not tried and intent.refused is None and intent.answer_ref is None
+        is_begun = not tried and intent.refused is None and not intent.only_asks
         live.calls[intent.id] = intent if is_begun else None
         try:
             await live.one_call.acquire()
@@ -267,7 +267,7 @@ class Dispatcher:
         adapter = self._adapters.get(intent.kind)
         if intent.refused is not None:
             return await self._answered(live, intent, failed(**intent.refused))
-        if intent.answer_ref is not None and intent.kind in self._answering:
+        if intent.only_asks and intent.answer_ref is not None and intent.kind in self._answering:
             return await self._worded(live, intent, self._answering[intent.kind].answer, UNWORDED)
         if adapter is None:
             return failed("no_adapter", f"This process has no adapter for {intent.kind}."), None
@@ -426,6 +426,10 @@ class Dispatcher:
             body["secrets"] = call.injections.journaled
         if call is not None and call.connection is not None:
             body["connection"] = call.connection
+        if call is not None and call.untrusted:
+            body["untrusted"] = sorted(call.untrusted)
+        if "asks" in result:
+            body["asks"] = result["asks"]
         return Ingress("receipt", f"receipt:{intent.id.hex()}", body, self._stamp(intent.caller), intent.seq, refs)
 
 

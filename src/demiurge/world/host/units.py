@@ -39,11 +39,16 @@ __all__ = ["Units", "decision_id"]
 KEPT_IDLE = 128
 """How many idle units stay in memory, those used last. Idle units are evicted whenever this many more were loaded."""
 
+KEPT_OVER = 1000
+"""How many states of waits that are over are known: that of a wait which is recorded only after its end."""
+
 GRACE_S = 5.0
 """How many seconds closing waits for running effects that cannot be repeated."""
 
 HOST = "host"
 """The actor that answers a request for approval when its time is over."""
+
+PROCESS_OVER = "The process that asked is over, and the question with it."
 
 
 class Units:
@@ -71,6 +76,10 @@ class Units:
         self._known: dict[Unit, LiveUnit] = {}
         """The loaded units, the one used last at the end."""
         self._evict_at = 2 * KEPT_IDLE
+        self._tied: dict[bytes, Unit] = {}
+        """The waits that this process began and that end with it, with their units."""
+        self._over: dict[Ref, str] = {}
+        """The states that are good no more, with the reason: a wait may be recorded after that."""
         self.asks_changed: Callable[[], None] = _nothing
         """Called when other intents may wait for a person than before."""
 
@@ -181,6 +190,23 @@ class Units:
         refs = tuple(given.values())
         return Ingress("approval", decision_id(intent.id), body, self._stamp(caller), intent.seq, refs)
 
+    def end_tied(self, state: Ref, reason: str) -> None:
+        """Ends the wait that this process began with this state. Its call goes on without an answer."""
+        self._over[state] = reason
+        if len(self._over) > KEPT_OVER:
+            del self._over[next(iter(self._over))]
+        for intent_id, unit in list(self._tied.items()):
+            live = self.awake(unit)
+            intent = live.state.intents.get(intent_id)
+            if intent is None or not intent.awaits_approval:
+                del self._tied[intent_id]
+            else:
+                self._end_if_over(live, intent)
+
+    def _end_if_over(self, live: LiveUnit, intent: OpenIntent) -> None:
+        if intent.leg is not None and intent.leg["state"] in self._over:
+            self._end(live, intent, self._over.pop(intent.leg["state"]))
+
     def recover(self, live: LiveUnit) -> None:
         """Reads a unit again after a failed write, and goes on with it."""
         live.state, live.tail, live.snapshot_bytes = self._loader.load(live.state.unit)
@@ -250,7 +276,12 @@ class Units:
         """Checks whether intents that wait for a person need one, and ends requests whose time is over."""
         waiting = [intent for intent in intents if intent.awaits_approval] if self._performs else []
         for intent in waiting:
-            self._dispatcher.preflight(live, intent)
+            if intent.leg is None:
+                self._dispatcher.preflight(live, intent)
+            elif intent.leg["tied"] and intent.id not in self._tied:
+                self._end(live, intent, PROCESS_OVER)
+            else:
+                self._end_if_over(live, intent)
         if waiting:
             self._expire(live)
 
@@ -258,12 +289,17 @@ class Units:
         """Answers the requests for approval whose time is over, and holds a timer for the next one, one for each
         unit."""
         unit = live.state.unit
-        waiting = [i for i in live.state.intents.values() if i.awaits_approval and not i.is_question]
-        expiring = [(intent.approval["expires_ns"], intent) for intent in waiting if intent.approval]
+        waiting = [i for i in live.state.intents.values() if i.awaits_approval and i.approval is not None]
+        expiring = [(i.approval["expires_ns"], i) for i in waiting if i.approval and i.approval["expires_ns"]]
         for expires_ns, intent in sorted(expiring, key=itemgetter(0)):
             if self._timers.hold(_expiry_of(unit), expires_ns, lambda: self._expire(self.awake(unit)), unit):
                 break
-            live.offer(self.decision(intent, "expire", by=HOST, caller=intent.caller))
+            self._end(live, intent)
+
+    def _end(self, live: LiveUnit, intent: OpenIntent, reason: str = "") -> None:
+        """Ends the wait for a person."""
+        verdict = "expire" if intent.leg is None else "end"
+        live.offer(self.decision(intent, verdict, by=HOST, caller=intent.caller, reason=reason))
 
     def _perform(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
         """Begins an effect, or holds it until its time."""
@@ -289,6 +325,7 @@ class Units:
         for intent in outcome.intents:
             if intent.id in live.state.intents:
                 self._perform(live, intent, tried=False)
+        self._tied |= {i.id: live.state.unit for i in outcome.asks if i.leg is not None and i.leg["tied"]}
         if not live.state.intents:
             self._timers.release(_expiry_of(live.state.unit))
         self._check_waiting(live, outcome.asks)

@@ -86,4 +86,5 @@ class WaitingIntents:
 def is_over(intent: OpenIntent, now_ns: int) -> bool:
     """Returns whether the time to decide on a waiting intent has passed."""
     assert intent.approval is not None
-    return not intent.is_question and bool(intent.approval["expires_ns"] <= now_ns)
+    expires_ns = intent.approval["expires_ns"]
+    return expires_ns is not None and bool(expires_ns <= now_ns)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref
 from demiurge.world.effect_kinds import TOOL
-from demiurge.world.kernel.approvals import on_approval
+from demiurge.world.kernel.approvals import ask, on_approval
 from demiurge.world.kernel.budgets import begin_run, count, end_runs, settle
 from demiurge.world.kernel.doubts import on_doubt_decided, on_doubt_settled
 from demiurge.world.kernel.events import consume, reduce
@@ -17,6 +17,7 @@ from demiurge.world.kernel.outcome import Advance, Need
 from demiurge.world.kernel.plans import run_plan
 from demiurge.world.kernel.standing_rules import on_rule_added, on_rule_ended
 from demiurge.world.kernel.step_context import Reduce, StepContext
+from demiurge.world.kernel.taint import end_taints, note_taint, taint
 from demiurge.world.manifest import Manifest
 from demiurge.world.reducer import MissingBlob
 from demiurge.world.state import UnitState
@@ -43,6 +44,8 @@ def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: 
                 run_plan(step, *task)
         if step.state.runs and step.records:
             end_runs(step)
+        if step.state.tainted:
+            end_taints(step)
     except MissingBlob as missing:
         return Need(missing.ref)
     return _Advance(
@@ -62,7 +65,9 @@ def _on_event(step: StepContext) -> None:
         settle(step, sender)
         return
     seq = step.record_ingress()
-    consume(step, body["schema"], body["value"], seq, begin_run(step, seq))
+    run = begin_run(step, seq)
+    taint(step, run, sender.get("tainted", ()))
+    consume(step, body["schema"], body["value"], seq, run)
 
 
 def _on_receipt(step: StepContext) -> None:
@@ -70,7 +75,12 @@ def _on_receipt(step: StepContext) -> None:
     intent = step.state.intents.get(body["intent"])
     if intent is not None:
         count(step, intent)
-        answer(step, intent, {"status": body["status"], "payload": body["payload"]}, step.record_ingress())
+        note_taint(step, intent)
+        seq = step.record_ingress()
+        if "asks" in body:
+            ask(step, intent, body["asks"], seq)
+        else:
+            answer(step, intent, {"status": body["status"], "payload": body["payload"]}, seq)
 
 
 def _on_capability_request(step: StepContext) -> None:
@@ -90,8 +100,8 @@ def _on_fork(step: StepContext) -> None:
 
 
 def _on_note(step: StepContext) -> None:
-    """Records what happened to the world itself: a blob was erased, a loss accepted, a manifest replaced. Nothing is
-    computed from that."""
+    """Records what happened outside of the units: a blob was erased, a loss accepted, a manifest replaced, an answer
+    read. Nothing is computed from that."""
     step.record_ingress()
 
 
@@ -108,6 +118,7 @@ _INGRESS = {
     "doubt_settled": on_doubt_settled,
     "loss": _on_note,
     "manifest_replaced": _on_note,
+    "call_read": _on_note,
     "token_added": _on_note,
     "token_revoked": _on_note,
 }

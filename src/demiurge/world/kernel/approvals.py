@@ -3,25 +3,27 @@
 A person may approve a call with changed arguments. Then the waiting intent ends with the code `approval_edited`, and a
 new intent with the changed call takes its place: it is decided anew, it runs, and its result answers the waiting call.
 
-A question (`core__ask_user`) takes an answer in place of an approval, and nothing else lets it go on.
+A question takes an answer in place of an approval, and nothing else lets a call of `core__ask_user` go on. A call that
+asked half-way goes on without an answer if its wait is over (`ended`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.values.refs import Ref
 from demiurge.world.authority.admission import admit
-from demiurge.world.authority.approval import Refusal, approvers_of, edited, refusal
+from demiurge.world.authority.approval import Refusal, approvers_of, edited, next_leg, refusal
 from demiurge.world.kernel.budgets import shortfall
 from demiurge.world.kernel.intents import refuse
 from demiurge.world.kernel.step_context import StepContext
 from demiurge.world.reducer import MissingBlob
 from demiurge.world.state import OpenIntent
 
-__all__ = ["on_approval"]
+__all__ = ["ask", "on_approval"]
 
 _EDITED = {
     "by": "person",
@@ -38,7 +40,8 @@ def on_approval(step: StepContext) -> None:
     intent = step.state.intents.get(body["intent"])
     if intent is None or not intent.awaits_approval:
         return
-    if body["verdict"] not in ("answer" if intent.is_question else "approve", "reject", "expire"):
+    goes_on = "answer" if intent.is_question else "approve"
+    if body["verdict"] not in (goes_on, "reject", "expire" if intent.leg is None else "end"):
         return
     seq = step.record_ingress()
     refused = refusal(step.manifest, intent, body, stamp)
@@ -55,7 +58,9 @@ def on_approval(step: StepContext) -> None:
         refuse(step, intent, refused.code, refused.message, seq)
         return
     decision = {"by": body["by"], "reason": body["reason"], "at_ms": stamp.time_ns // 1_000_000}
-    if intent.is_question:
+    if intent.leg is not None and (body["verdict"] == "end" or _is_late(intent, stamp.time_ns)):
+        decision["ended"] = True
+    elif intent.is_question:
         decision["answer_ref"] = body["answer_ref"]
     if approvers_of(decided):
         decision["roles"] = list(stamp.caller.roles)
@@ -64,6 +69,27 @@ def on_approval(step: StepContext) -> None:
         approved = _replaced(step, intent, approved, seq)
     step.state.intents[approved.id] = approved
     step.ready.append(approved)
+
+
+def ask(step: StepContext, intent: OpenIntent, asks: Mapping[str, Any], cause: int) -> None:
+    """Ends an intent that asked a person half-way, and records the one that waits for the answer in its place. The
+    policy is asked anew: a tool that is denied by now is refused at once."""
+    waiting = next_leg(step.manifest, intent, asks)
+    del step.state.intents[intent.id]
+    waiting = _recorded(step, waiting, cause, (asks["ref"], asks["state_ref"]))
+    step.state.intents[waiting.id] = waiting
+    refused = refusal(step.manifest, waiting, {"verdict": "end"}, step.ingress.stamp)
+    if refused is not None:
+        if refused.decision is not None:
+            step.record("decision", {"intent": waiting.id, "kind": waiting.kind, **refused.decision}, waiting.seq)
+        refuse(step, waiting, refused.code, refused.message, waiting.seq)
+        return
+    step.asks.append(waiting)
+
+
+def _is_late(intent: OpenIntent, now_ns: int) -> bool:
+    expires_ns = (intent.approval or {}).get("expires_ns")
+    return expires_ns is not None and now_ns >= expires_ns
 
 
 def _edited(step: StepContext, intent: OpenIntent, call_ref: Ref) -> OpenIntent:
@@ -76,13 +102,24 @@ def _replaced(step: StepContext, intent: OpenIntent, approved: OpenIntent, cause
     """Ends the waiting intent, and records the approved one in its place. Returns the latter with its number."""
     del step.state.intents[intent.id]
     step.record("decision", {"intent": intent.id, "kind": intent.kind, **_EDITED}, cause)
+    return _recorded(step, approved, cause)
+
+
+def _recorded(step: StepContext, intent: OpenIntent, cause: int, refs: tuple[Ref, ...] = ()) -> OpenIntent:
+    """Records an intent that takes the place of another one. Returns it with its number."""
     effect, stamp = step.manifest.effects[intent.kind], step.ingress.stamp
-    params, origin = approved.params, approved.origin
-    admission = admit(step.manifest, effect, params, intent.grant, origin, now_ns=stamp.time_ns, caller=approved.caller)
-    body: dict[str, Any] = {"id": approved.id, "kind": approved.kind, "grant": approved.grant, "origin": dict(origin)}
-    body |= {"params": params, "admitted": admission.to_node(), "approval": approved.approval}
-    body |= {"approved": approved.approved, "edited_from": approved.edited_from}
-    if approved.left is not None:
-        body["left"] = approved.left
-    refs = step.manifest.schemas.validator(effect.params).refs(params)
-    return replace(approved, seq=step.record("intent", body, cause, refs))
+    params, origin = intent.params, intent.origin
+    caller, tainted = intent.caller, intent.tainted or ()
+    admission = admit(
+        step.manifest, effect, params, intent.grant, origin, now_ns=stamp.time_ns, caller=caller, tainted=tainted
+    )
+    body: dict[str, Any] = {"id": intent.id, "kind": intent.kind, "grant": intent.grant, "origin": dict(origin)}
+    body |= {"params": params, "admitted": admission.to_node(), "approval": intent.approval}
+    if intent.leg is not None:
+        body["leg"] = {name: value for name, value in intent.leg.items() if name != "granted"}
+    else:
+        body |= {"approved": intent.approved, "edited_from": intent.edited_from}
+    if intent.left is not None:
+        body["left"] = intent.left
+    named = step.manifest.schemas.validator(effect.params).refs(params)
+    return replace(intent, seq=step.record("intent", body, cause, (*named, *refs)))

@@ -12,6 +12,7 @@ from demiurge.world.cell import apply_step, own_copy
 from demiurge.world.kernel.budgets import Overdrawn, check_shares, lend
 from demiurge.world.kernel.intents import granted, request_effects
 from demiurge.world.kernel.step_context import MESSAGE, Reduce, RunPlan, StepContext
+from demiurge.world.kernel.taint import carried, tainted_by
 from demiurge.world.plan import PlanInstance
 from demiurge.world.reducer import Emit, MissingBlob, ReducerContext
 from demiurge.world.routing import routed
@@ -38,6 +39,7 @@ def raise_event(
     if target is not None and target[0] != step.state.unit:
         unit, schema, value = target
         sender = {"unit": str(step.state.unit), "seq": seq, "index": len(step.sent), **lend(step, emit, unit, seq, run)}
+        sender |= carried(step, run)
         step.send(seq, unit, schema, value, sender)
         return
     schema, value = (target[1], target[2]) if target is not None else (emit.schema, emit.value)
@@ -93,13 +95,15 @@ def _field(value: Any, path: str) -> Any:
 def reduce(step: StepContext, value: Any, cause: int, run: int | None) -> None:
     """Runs the unit's reducer on an event, raises the events that it emits, and asks for its effects."""
     module = step.manifest.modules[step.state.unit.module]
-    stamp = step.ingress.stamp
+    stamp, tainted = step.ingress.stamp, bool(tainted_by(step, run))
     context = _Context(
         stamp=stamp,
         key=step.state.unit.key,
         origin=step.origin_of(cause),
         settings=step.manifest.settings,
-        decide_tool=lambda tool: decide_tool(step.manifest, tool, caller=stamp.caller).verdict,
+        decide_tool=lambda tool: (
+            decide_tool(step.manifest, tool, caller=stamp.caller, now_ns=stamp.time_ns, tainted=tainted).verdict
+        ),
         blobs=step.blobs,
         cause=cause,
         toolset=step.manifest.toolset,

@@ -22,6 +22,7 @@ from demiurge.world.kernel.budgets import left_of, shortfall
 from demiurge.world.kernel.receipts import receipt_event
 from demiurge.world.kernel.standing_rules import use_rule
 from demiurge.world.kernel.step_context import Reduce, RunPlan, StepContext
+from demiurge.world.kernel.taint import tainted_by
 from demiurge.world.manifest import EffectType, Manifest, ModuleType
 from demiurge.world.reducer import EffectRequest, MissingBlob
 from demiurge.world.state import OpenIntent, Request
@@ -40,9 +41,11 @@ def emit_effect(
     origin: Mapping[str, Any],
     cause: int,
     run: int | None,
+    tainted: Sequence[str] | None = None,
 ) -> None:
     """Admits an effect and records the intent, or records the denial. A refused tool call becomes an intent that its
-    adapter answers; any other refused effect is answered at once."""
+    adapter answers; any other refused effect is answered at once. `tainted`: the untrusted tools whose text led to the
+    request; None for those that taint the run."""
     step.effects += 1
     effect = step.manifest.effects.get(kind)
     if effect is None:
@@ -52,7 +55,8 @@ def emit_effect(
     try:
         validator = step.manifest.schemas.validator(effect.params)
         params = validator.normalise(params)
-        admission, approval = _decided(step, effect, params, grant, origin, run)
+        tainted = tainted_by(step, run) if tainted is None else tuple(tainted)
+        admission, approval = _decided(step, effect, params, grant, origin, run, tainted)
     except InvalidValue as error:
         _deny(step, intent_id, kind, origin, cause, run, failed("effect_params_invalid", str(error)))
         return
@@ -91,6 +95,7 @@ def emit_effect(
         run=run,
         left=left,
         refused=refused,
+        tainted=tainted or None,
     )
     step.state.intents[intent_id] = intent
     (step.asks if intent.awaits_approval else step.ready).append(intent)
@@ -103,10 +108,13 @@ def _decided(
     grant: str,
     origin: Mapping[str, Any],
     run: int | None,
+    tainted: tuple[str, ...],
 ) -> tuple[Admission, Mapping[str, Any] | None]:
     """Returns the decision on an effect, and the question to a person if one must be asked first."""
-    stamp = step.ingress.stamp
-    admission = admit(step.manifest, effect, params, grant, origin, now_ns=stamp.time_ns, caller=stamp.caller)
+    stamp, caller = step.ingress.stamp, step.ingress.stamp.caller
+    admission = admit(
+        step.manifest, effect, params, grant, origin, now_ns=stamp.time_ns, caller=caller, tainted=tainted
+    )
     if params.get("refused") is not None:
         return _refused_by_reducer(admission, params["refused"]), None
     if admission.verdict != "deny":
@@ -115,7 +123,7 @@ def _decided(
         return admission, None
     if params["call_ref"] not in step.blobs:
         raise MissingBlob(params["call_ref"])
-    return admission, question(step.manifest, params, step.blobs[params["call_ref"]], stamp)
+    return admission, question(step.manifest, params, step.blobs[params["call_ref"]], stamp, tainted)
 
 
 def _refused_by_reducer(admission: Admission, code: str) -> Admission:
@@ -125,7 +133,7 @@ def _refused_by_reducer(admission: Admission, code: str) -> Admission:
         return admission
     if code not in set(ToolErrorCode):
         raise InvalidValue("is one of the closed error codes", path="refused")
-    return Admission("deny", "reducer", code, code, SAFE_MESSAGES[ToolErrorCode(code)])
+    return Admission("deny", "reducer", code, code, SAFE_MESSAGES[ToolErrorCode(code)], admission.tainted)
 
 
 def granted(step: StepContext, module: ModuleType, effects: Sequence[EffectRequest]) -> list[tuple[EffectRequest, str]]:
@@ -168,7 +176,8 @@ def capability(
     origin = {"kind": "tool", "name": parent.params["tool"], "parent": parent.id, "ordinal": ordinal}
     effect = step.manifest.effects.get(kind)
     grant = _only_grant(step.manifest, effect.cap_type) if effect else ""
-    emit_effect(step, intent_id, kind, grant, params, origin, cause, parent.run)
+    tainted = (parent.tainted if parent.approved is None else None) or ()
+    emit_effect(step, intent_id, kind, grant, params, origin, cause, parent.run, tainted)
 
 
 def _only_grant(manifest: Manifest, cap_type: str) -> str:
@@ -207,8 +216,7 @@ def refuse(step: StepContext, intent: OpenIntent, code: str, message: str, cause
 def answer(step: StepContext, intent: OpenIntent, result: Mapping[str, Any], cause: int) -> None:
     """Closes an intent with its result."""
     del step.state.intents[intent.id]
-    asked = intent.edited_from["intent"] if intent.edited_from is not None else intent.id
-    _deliver(step, asked, intent.kind, intent.origin, result, cause, intent.run)
+    _deliver(step, intent.asked_for, intent.kind, intent.origin, result, cause, intent.run)
 
 
 def _deliver(

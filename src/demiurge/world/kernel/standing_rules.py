@@ -37,7 +37,11 @@ def on_rule_added(step: StepContext) -> None:
     }
     answer = {"verdict": "approve", "reason": body["reason"], "by": body["by"]}
     for intent in list(state.intents.values()):
-        if not intent.awaits_approval or refusal(step.manifest, intent, answer, stamp) is not None:
+        if (
+            not intent.awaits_approval
+            or intent.leg is not None
+            or refusal(step.manifest, intent, answer, stamp) is not None
+        ):
             continue
         if shortfall(step, intent.run, intent.kind, intent.params, except_for=intent.id) is not None:
             continue

@@ -14,6 +14,8 @@ from demiurge.world.manifest.folder import Folder, read_folder
 from demiurge.world.manifest.model import Manifest
 from demiurge.world.manifest.parts import (
     ALLOWED_HOSTS,
+    ASKED_TOOLS,
+    OBSERVE,
     DeclaredSecret,
     EffectType,
     Grant,
@@ -28,6 +30,8 @@ from demiurge.world.manifest.system import system_definitions
 
 __all__ = [
     "ALLOWED_HOSTS",
+    "ASKED_TOOLS",
+    "OBSERVE",
     "BadManifest",
     "Bases",
     "DeclaredSecret",

@@ -18,6 +18,8 @@ from demiurge.world.manifest.check import problems
 from demiurge.world.manifest.folder import Folder
 from demiurge.world.manifest.parts import (
     ALLOWED_HOSTS,
+    ASKED_TOOLS,
+    OBSERVE,
     DeclaredSecret,
     EffectType,
     Grant,
@@ -53,6 +55,9 @@ class Manifest:
     routes: Mapping[str, Route]
     triggers: Mapping[str, tuple[Trigger, ...]]
     settings: Mapping[str, Any]
+    observe_until_ns: int | None
+    """Wall time until which denials and approvals of the tool policy are recorded and not enforced for trusted MCP
+    tools (`authority.observing`); None if they are enforced."""
     reducers: Mapping[str, Reducer] = field(repr=False)
     sources: Mapping[str, Ref] = field(repr=False)
     """Address of each module's source as this manifest pins it."""
@@ -69,12 +74,14 @@ class Manifest:
         settings: Mapping[str, Any] = MappingProxyType({}),
         extension: Mapping[str, Any] | None = None,
         allowed_hosts: Sequence[str] = (),
+        asked_tools: Sequence[str] = (),
+        observe_until_ns: int | None = None,
         check: bool = True,
     ) -> Manifest:
         """Makes a manifest from an app's definitions and its root (`defaults`, `routing`, `triggers`, `settings`).
         `extension`: what of these is an extension of another manifest, `{definitions, root}`; it is kept for readers.
         `allowed_hosts`: the hosts that tools may ask beside what the definitions grant, as `checked_hosts` returns
-        them.
+        them. `asked_tools`: see `ASKED_TOOLS`. `observe_until_ns`: see the field.
 
         Raises BadManifest with all problems, Conflict (`http_granted`: the definitions have a grant of HTTP too).
         `check=False` skips the search for problems: for definitions that were accepted before, whose code need not be
@@ -83,7 +90,7 @@ class Manifest:
         found = problems(Folder.of(definitions, root), reducers) if check else ()
         if found:
             raise BadManifest(found)
-        node = {
+        node: dict[str, Any] = {
             "root": dict(root) | {"settings": {**root.get("settings", {}), **settings}},
             "system": [dict(definition) for definition in system_definitions()],
             "definitions": [dict(definition) for definition in definitions],
@@ -93,9 +100,13 @@ class Manifest:
         }
         if extension is not None:
             node["extension"] = dict(extension)
+        if asked_tools:
+            node[ASKED_TOOLS] = list(asked_tools)
         if allowed_hosts:
             node[ALLOWED_HOSTS] = list(allowed_hosts)
             _require_no_http(root, [*node["system"], *definitions])
+        if observe_until_ns is not None:
+            node[OBSERVE] = observe_until_ns
         return cls.load(cbor.encode(node), reducers)
 
     @classmethod

@@ -12,6 +12,8 @@ from demiurge.errors import InvalidValue
 
 __all__ = [
     "ALLOWED_HOSTS",
+    "ASKED_TOOLS",
+    "OBSERVE",
     "ORIGINS",
     "RULE_FIELDS",
     "DeclaredSecret",
@@ -93,9 +95,17 @@ class Rule:
     decision: str
 
 
+OBSERVE = "observe_until_ns"
+"""The entry of a manifest with the end of observing, in nanoseconds of wall time."""
+
 ALLOWED_HOSTS = "allowed_hosts"
 """The name of the grant of HTTP to the hosts that the process which opened the world allows to tools, and the entry of
 a manifest's node that lists these hosts."""
+
+
+ASKED_TOOLS = "asked_tools"
+"""The entry of a manifest's node that lists the tools of MCP servers for which its tool policy asks only because the
+person who trusted them said so. Without these lines it is the policy that somebody named."""
 
 
 def hosts_grant(hosts: Iterable[str]) -> Grant:

@@ -14,6 +14,7 @@ from demiurge.values.schema import Schemas
 from demiurge.values.type_expr import TypeExpr
 from demiurge.world.manifest.parts import (
     ALLOWED_HOSTS,
+    OBSERVE,
     DeclaredSecret,
     EffectType,
     Grant,
@@ -48,6 +49,7 @@ class Resolved(NamedTuple):
     routes: Mapping[str, Route]
     triggers: Mapping[str, tuple[Trigger, ...]]
     settings: Mapping[str, Any]
+    observe_until_ns: int | None
     sources: Mapping[str, Ref]
 
 
@@ -81,6 +83,7 @@ def _resolve(node: Mapping[str, Any]) -> Resolved:
         routes=MappingProxyType(_routes(root, modules)),
         triggers=MappingProxyType(_triggers(root)),
         settings=MappingProxyType(dict(root.get("settings", {}))),
+        observe_until_ns=int(node[OBSERVE]) if OBSERVE in node else None,
         sources=MappingProxyType(dict(node["sources"])),
     )
 

@@ -27,6 +27,7 @@ SYSTEM_ROUTES: tuple[Mapping[str, str], ...] = tuple(
         ("sys/ConnectionEvent@1", "sys/Connection@1", "$value.connection_id"),
         ("sys/ConnectionChoose@1", "sys/ConnectionChoice@1", "unit"),
         ("sys/WebhookEvent@1", "sys/Webhook@1", "$value.webhook_id"),
+        ("sys/McpServerEvent@1", "sys/McpServer@1", "$value.server"),
         ("sys/ToolProposalEvent@1", "sys/ToolProposal@1", "$value.proposal_id"),
         ("sys/ToolRegistryEvent@1", "sys/ToolRegistry@1", "$value.registry"),
         ("sys/IssueEvent@1", "sys/Issue@1", "$value.issue"),
@@ -49,6 +50,13 @@ NOT_FROM_PLANS: Mapping[str, tuple[str, str]] = MappingProxyType(
             (
                 *("sys/WebhookEvent@1", "sys/WebhookAdd@1", "sys/WebhookRemove@1", "sys/WebhookRotate@1"),
                 *("sys/WebhookNotify@1", "sys/WebhookWithdraw@1", "sys/WebhookDelivered@1"),
+            ),
+            ("is taken from a user or from the host alone", "leave the step out"),
+        ),
+        **dict.fromkeys(
+            (
+                *("sys/McpServerEvent@1", "sys/McpServerAdd@1", "sys/McpServerRemove@1"),
+                *("sys/McpTrust@1", "sys/McpUntrust@1", "sys/McpListing@1"),
             ),
             ("is taken from a user or from the host alone", "leave the step out"),
         ),

@@ -1,0 +1,269 @@
+"""The calls that clients of the gateway ask for, in the process that owns the world.
+
+A client may lose its answer: a person decides hours later, or a process between them is killed. When the same caller
+asks for the same tool with the same arguments again, the call of the lost answer is answered, and nothing runs again.
+The world holds what this needs. The id of a call begins with a digest of caller, tool and arguments, so the calls for
+one question are neighbours; and a record `call_read` in the unit of a call says that its answer was given.
+
+A call that somebody still waits for is nobody else's lost answer. Who waits is known here alone, and forgotten when the
+process of this owner ends, with all who waited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from hashlib import sha256
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from demiurge.apps.demiurge import CALLS
+from demiurge.bootstrap.backend.waiting_calls import is_askers_own, waiting_calls
+from demiurge.errors import DemiurgeError, InvalidValue, NotFound
+from demiurge.stores.protocol import Store
+from demiurge.tools.ids import checked_id
+from demiurge.tools.model_request import Asker
+from demiurge.values import canonical_json
+from demiurge.values.caller import Caller
+from demiurge.values.clock import SystemEntropy
+from demiurge.values.refs import parse_ref
+from demiurge.world.host import Host
+from demiurge.world.record import decode_row
+from demiurge.world.unit import Unit
+from demiurge.world.watching.broadcast import Broadcast
+from demiurge.world.watching.frame import frame_to_json
+
+__all__ = ["ANSWER_KEPT_S", "READ", "AskedCall", "AskedCalls", "new_call_id"]
+
+READ: Final = "call_read"
+"""The kind, and the id, of the record which says that the answer of a call was given."""
+
+ANSWER_KEPT_S: Final = 24 * 3600
+"""How long a lost answer is found again, in seconds."""
+
+PREFIX: Final = "mcp-"
+STATE: Final = "demiurge/CallsState@1"
+_LATEST_NS: Final = (1 << 63) - 1
+_LOOKED_AT: Final = 1000
+"""How many earlier calls for one question are looked at, newest first."""
+
+_QUESTIONS: Final = 4096
+"""For how many questions the lost answers are kept in memory."""
+
+
+class AskedCall(NamedTuple):
+    """A call that a client asks for. `call_id`: the id of a new call (`new_call_id`), or with `takes_up` that of a call
+    which the caller asked for before. `asker`: a name that nobody else has, for `leave_call`. `shows`: progress is
+    shown; `waits`: until the call has settled, and not only for its present state. `answers`: the questions that the
+    asker answers itself (`tools.model_request.Asker`); None: what was said of the call last."""
+
+    call_id: str
+    asker: str
+    tool: str = ""
+    arguments_json: str = ""
+    takes_up: bool = False
+    shows: bool = False
+    waits: bool = True
+    answers: Sequence[str] | None = None
+
+
+def new_call_id(caller: Caller, tool: str, arguments: Mapping[str, Any], now_ns: int) -> str:
+    """Returns an id for a new call. Equal questions of one caller have the same beginning, and the newest comes
+    first."""
+    try:
+        given = canonical_json.encode(arguments)
+    except InvalidValue:  # no JSON; the runner refuses it
+        given = repr(arguments).encode("utf-8", "replace")
+    asked = canonical_json.encode([caller.actor, caller.tenant, tool]) + given
+    return f"{PREFIX}{sha256(asked).hexdigest()[:32]}-{_LATEST_NS - now_ns:016x}-{SystemEntropy().token(8).hex()}"
+
+
+def _question(call_id: str) -> str:
+    return call_id.rsplit("-", 2)[0]
+
+
+def _asked_ns(call_id: str) -> int:
+    return _LATEST_NS - int(call_id.rsplit("-", 2)[1], 16)
+
+
+class AskedCalls:
+    """The calls of the gateway's clients in the world of `store`. Use it from one event loop."""
+
+    def __init__(self, store: Store, broadcast: Broadcast) -> None:
+        self._store, self._broadcast = store, broadcast
+        self._unread: OrderedDict[str, list[str]] = OrderedDict()
+        """For each question the calls whose answer was not given, oldest first."""
+        self._waited_for: dict[str, dict[str, asyncio.Event]] = {}
+        self._askers: OrderedDict[str, Asker] = OrderedDict()
+        """The last asker of each of the newest calls, also after it has left: the next leg of a call may begin before
+        its asker is back."""
+
+    async def ask(self, host: Host, asked: AskedCall, caller: Caller, now_ns: int) -> AsyncGenerator[dict[str, Any]]:
+        """Yields `{type: "call", call_id, earlier}`, then the progress of the call, then `{type: "outcome", ...}`, and
+        stays until the asker has left (`leave`) or the generator is closed. Raises NotFound (`no_call`), InvalidValue
+        (no tool id)."""
+        call_id = asked.call_id if asked.takes_up else self._earlier(host, asked, now_ns)
+        unit = Unit(CALLS, call_id)
+        earlier = host.state(unit).cell is not None
+        if earlier:
+            self._require_own(unit, caller)
+        elif asked.takes_up:
+            raise NotFound("There is no such call of this caller.", code="no_call")
+        known = self._askers.pop(call_id, Asker())
+        self._askers[call_id] = Asker(frozenset(asked.answers)) if asked.answers is not None else known
+        if len(self._askers) > _QUESTIONS:
+            self._askers.popitem(last=False)
+        left = self._waited_for.setdefault(call_id, {})[asked.asker] = asyncio.Event()
+        try:
+            if not earlier:
+                await self._submit(host, asked, caller)
+            yield {"type": "call", "call_id": call_id, "earlier": earlier}
+            if asked.shows:
+                async with aclosing(self._shown(host, unit)) as frames:
+                    async for shown in frames:
+                        yield shown
+            elif asked.waits:
+                await host.settle(unit)
+            yield self._outcome(host, unit)
+            await left.wait()
+        finally:
+            self._forget(call_id, asked.asker)
+
+    async def leave(self, host: Host, call_id: str, asker: str, caller: Caller, *, read: bool) -> None:
+        """Ends the wait of an asker. With `read` the answer was given: it is not given to the next who asks. Raises
+        NotFound (`no_call`)."""
+        left = self._waited_for.get(call_id, {}).get(asker)
+        try:
+            if read:
+                unit = Unit(CALLS, call_id)
+                if left is None:  # whoever waits has shown it
+                    self._require_own(unit, caller)
+                await host.note(unit, READ, READ, {}, caller=caller)
+                kept = self._unread.get(_question(call_id), [])
+                kept[:] = [each for each in kept if each != call_id]
+        finally:
+            if left is not None:
+                left.set()
+            self._forget(call_id, asker)
+
+    def asker_of(self, unit: Unit) -> Asker:
+        """Returns who asked for the call of a unit; an asker that answers nothing, if nobody is known."""
+        return self._askers.get(unit.key, Asker()) if unit.module == CALLS else Asker()
+
+    def own_request(self, host: Host, store: Store, call_id: str, caller: Caller, now_ns: int) -> dict[str, Any] | None:
+        """Returns the waiting call, as `waiting_calls` does, if all that it waits for is for its asker to answer: its
+        model and its files. Raises NotFound (`no_call`)."""
+        unit = Unit(CALLS, call_id)
+        self._require_own(unit, caller)
+        waiting = [call for call in waiting_calls(host, store, unit, now_ns) if is_askers_own(call["input"])]
+        return waiting[0] if waiting else None
+
+    def _forget(self, call_id: str, asker: str) -> None:
+        askers = self._waited_for.get(call_id, {})
+        askers.pop(asker, None)
+        if not askers:
+            self._waited_for.pop(call_id, None)
+
+    async def _submit(self, host: Host, asked: AskedCall, caller: Caller) -> None:
+        name = checked_id(asked.tool)
+        proposed = {"id": asked.call_id, "name": name, "arguments_json": asked.arguments_json}
+        ref = await host.hold_blob(canonical_json.encode(proposed))
+        event = {"call_id": asked.call_id, "tool": name, "call_ref": ref}
+        await host.submit("demiurge/CallAsked@1", event, caller=caller)
+        unread = self._lost_answers(_question(asked.call_id))
+        if asked.call_id not in unread:
+            unread.append(asked.call_id)
+
+    def _earlier(self, host: Host, asked: AskedCall, now_ns: int) -> str:
+        """Returns the call whose lost answer the asker gets, one that has ended if there is one; the new call if there
+        is none."""
+        found = [
+            call_id
+            for call_id in self._lost_answers(_question(asked.call_id))
+            if call_id not in self._waited_for and _asked_ns(call_id) > now_ns - ANSWER_KEPT_S * 10**9
+        ]
+        return next((each for each in found if self._has_ended(host, each)), found[0] if found else asked.call_id)
+
+    def _has_ended(self, host: Host, call_id: str) -> bool:
+        try:
+            cell = _cell(host, Unit(CALLS, call_id))
+        except DemiurgeError:  # the asker is told so
+            return True
+        return cell is not None and cell["outcome"] is not None
+
+    def _lost_answers(self, question: str) -> list[str]:
+        known = self._unread.get(question)
+        if known is None:
+            known = self._unread[question] = self._unread_of(question)
+            if len(self._unread) > _QUESTIONS:
+                self._unread.popitem(last=False)
+        self._unread.move_to_end(question)
+        return known
+
+    def _unread_of(self, question: str) -> list[str]:
+        heads = islice(self._store.heads(f"{CALLS}/{question}-"), _LOOKED_AT)
+        unread = [head.unit for head in heads if self._store.find_ingress(head.unit, READ) is None]
+        return [Unit.parse(name).key for name in reversed(unread)]
+
+    def _require_own(self, unit: Unit, caller: Caller) -> None:
+        """Raises NotFound for a call of another caller, as for one that does not exist."""
+        first = next((decode_row(row) for row in self._store.read(str(unit), 0, 1)), None)
+        theirs = first.stamp.caller if first is not None else None
+        if theirs is None or (theirs.actor, theirs.tenant) != (caller.actor, caller.tenant):
+            raise NotFound("There is no such call of this caller.", code="no_call")
+
+    async def _shown(self, host: Host, unit: Unit) -> AsyncGenerator[dict[str, Any]]:
+        """Yields the progress and the log of the call until it has settled."""
+        with self._broadcast.watch(unit) as watcher:
+            settling = asyncio.create_task(host.settle(unit))
+            settling.add_done_callback(lambda _: watcher.end())
+            try:
+                async for frame in watcher:
+                    shown = frame_to_json(frame)
+                    if shown["type"] == "tool_log":
+                        yield {name: shown[name] for name in ("type", "level", "text", "logger")}
+                    if shown["type"] == "tool_progress":
+                        yield {name: shown[name] for name in ("type", "done", "total", "message")}
+                await settling
+            finally:
+                settling.cancel()
+                await asyncio.gather(settling, return_exceptions=True)
+
+    def _outcome(self, host: Host, unit: Unit) -> dict[str, Any]:
+        cell = _cell(host, unit) or {}
+        outcome, tool = cell.get("outcome"), cell.get("tool", "")
+        if outcome is None:
+            waiting = bool(host.state(unit).waiting)
+            return {"type": "outcome", "status": "waiting" if waiting else "open", "tool": tool}
+        return {
+            "type": "outcome",
+            "status": "ended",
+            "tool": tool,
+            "ok": outcome["ok"],
+            "error_code": outcome["error_code"],
+            "message": outcome["message"],
+            "result": self._blob(host, outcome["result_ref"]),
+            "view": self._blob(host, outcome["view_ref"]),
+        }
+
+    def _blob(self, host: Host, ref: Any) -> bytes | None:
+        """Returns the bytes of a blob; None for no ref, and for a blob that was erased."""
+        if ref is None:
+            return None
+        try:
+            return host.get_blob(parse_ref(str(ref)))
+        except NotFound as error:
+            if error.code != "erased":
+                raise
+            return None
+
+
+def _cell(host: Host, unit: Unit) -> dict[str, Any] | None:
+    """Returns the state of a call as JSON-ready data."""
+    cell = host.state(unit).cell
+    if cell is None:
+        return None
+    view: dict[str, Any] = host.manifest.schemas.validator(STATE).part_to_json(cell, "all")
+    return view

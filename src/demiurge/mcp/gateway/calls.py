@@ -1,0 +1,326 @@
+"""`tools/call`: a governed call, and what a client is told while a person has to decide on it.
+
+A client with the tasks extension gets a task; one that can ask its user is asked, with a signed state to come back
+with; any other gets a plain result. In each case the call itself waits in the world, so nothing is lost with a client,
+a connection or this process. A request for the same call later, by its state, its task or simply the same tool and
+arguments, is answered with that call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Final
+
+import anyio
+import mcp_types as types
+from mcp.server.context import HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+
+from demiurge.errors import DemiurgeError
+from demiurge.mcp.capabilities import missing_capabilities
+from demiurge.mcp.gateway.clients import (
+    answered_by,
+    asked_now,
+    can_be_asked,
+    can_be_asked_now,
+    declared,
+    is_modern,
+    send_log,
+    wanted_level,
+)
+from demiurge.mcp.gateway.content import AS_TOOL, AnswerForm, refused
+from demiurge.mcp.gateway.names import ToolNames
+from demiurge.mcp.gateway.port import CallerWorld, CallLog, CallProgress, CallState, HeldCall, Waiting
+from demiurge.mcp.gateway.questions import client_requests, given_answers, given_decision
+from demiurge.mcp.gateway.request_state import RequestStates
+from demiurge.mcp.gateway.task import created_task, has_tasks
+from demiurge.tools.errors import ToolErrorCode
+from demiurge.values.caller import Caller
+
+__all__ = ["MOST_AT_ONCE", "AfterAnswer", "CallsOfClients"]
+
+MOST_AT_ONCE: Final = 16
+"""How many calls of one caller run at once; further ones wait."""
+
+MOST_WAITING: Final = 256
+"""How many further calls of one caller may wait for their turn."""
+
+TASK_AFTER_S: Final = 1.0
+"""How long a call may run before a client with the tasks extension gets a task, in seconds."""
+
+MOST_HALF_ANSWERED: Final = 1000
+"""How many calls may have some of their questions answered, and some not."""
+
+Context = ServerRequestContext[Any, Any]
+Responses = Mapping[str, types.InputResponse]
+AfterAnswer = Callable[[bool], Coroutine[Any, Any, None]]
+"""Something to do after the answer to a request: it is told whether the answer was sent."""
+
+
+class CallsOfClients:
+    """The calls of the clients of one gateway. `states` makes the signed states, `sent` runs something once the answer
+    to a request was sent."""
+
+    def __init__(
+        self,
+        names: ToolNames,
+        states: Callable[[CallerWorld], Awaitable[RequestStates]],
+        sent: Callable[[Context, AfterAnswer], None],
+    ) -> None:
+        self._names, self._states, self._sent = names, states, sent
+        self._turns = _Turns()
+        self._answered: dict[str, Mapping[str, Mapping[str, Any]]] = {}
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def call(self, world: CallerWorld, ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
+        """Answers `tools/call`. Raises MCPError for a state that is not this caller's, and for too many calls."""
+        tool = self._names.id_of(params.name)
+        if tool is None:
+            return refused(ToolErrorCode.POLICY_DENIED.value, "")
+        return await self.ask(world, ctx, tool, params.arguments or {}, params, AS_TOOL)
+
+    async def ask(
+        self,
+        world: CallerWorld,
+        ctx: Context,
+        tool: str,
+        arguments: dict[str, Any],
+        params: types.InputResponseRequestParams,
+        form: AnswerForm,
+    ) -> HandlerResult:
+        """Makes a call, or takes one up, and answers in `form`. Raises as `call`."""
+        async with self._turns.turn(world.caller):
+            try:
+                return await self._call(world, ctx, tool, arguments, params, form)
+            except DemiurgeError as error:
+                return form.refused(error.code, error.message)
+
+    async def _call(
+        self,
+        world: CallerWorld,
+        ctx: Context,
+        tool: str,
+        arguments: dict[str, Any],
+        params: types.InputResponseRequestParams,
+        form: AnswerForm,
+    ) -> HandlerResult:
+        shows = bool(ctx.meta and ctx.meta.get("progress_token") is not None) or wanted_level(ctx) is not None
+        responses = params.input_responses or {}
+        if params.request_state is None:
+            held = world.call(tool, arguments, shows=shows, answers=answered_by(ctx, world.caller))
+            return await self._wait_for(world, ctx, held, form, responses)
+        opened = (await self._states(world)).open(world.caller, params.request_state)
+        if opened is None or not world.asks_the_same(opened[0], tool, arguments):
+            raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+        call_id, asked = opened
+        held = world.take_up(call_id, shows=shows, answers=answered_by(ctx, world.caller))
+        return await self._wait_for(world, ctx, held, form, responses, asked=asked)
+
+    async def _wait_for(
+        self,
+        world: CallerWorld,
+        ctx: Context,
+        held: HeldCall,
+        form: AnswerForm,
+        responses: Responses,
+        taken: str | None = None,
+        asked: str | None = None,
+    ) -> HandlerResult:
+        """Waits for a call, and tells the client what came of it so far. `responses` are given once to what the call
+        waits for, if that is `asked`, the approval or question that the client answers (None: it did not say which);
+        `taken` is the approval or question that they were given to."""
+        tasks = form.has_tasks and has_tasks(ctx)
+        state: CallState | None = None
+        try:
+            with anyio.move_on_after(TASK_AFTER_S if tasks else None):
+                state = await self.state_of(ctx, held)
+        except asyncio.CancelledError:
+            self._begin(self._cancel(world, held))
+            raise
+        except BaseException:
+            await held.leave(read=False)
+            raise
+        if state is not None and state.status == "ended":
+            result = await self._result(world, held, form, state)
+            self._sent(ctx, lambda sent: held.leave(read=sent))
+            if isinstance(result, MCPError):
+                raise result
+            _require_what_is_missing(ctx, state)
+            return result
+        waiting = await world.waiting(held.call_id) if state is not None and state.status == "waiting" else None
+        await held.leave(read=False)
+        if state is not None and state.status == "waiting" and waiting is None:  # somebody has just decided
+            return await self._wait_for(world, ctx, world.take_up(held.call_id), form, responses, taken, asked)
+        if waiting is not None and responses and asked in (None, waiting.approval):
+            await self.take_answers(world, waiting, responses)
+            return await self._wait_for(world, ctx, world.take_up(held.call_id), form, {}, waiting.approval)
+        if waiting is not None and waiting.may_decide and taken != waiting.approval and can_be_asked_now(ctx, waiting):
+            given, now = await asked_now(ctx, waiting, self.answered(waiting)), waiting.approval
+            return await self._wait_for(world, ctx, world.take_up(held.call_id), form, given, now, now)
+        if tasks:
+            return created_task(held.call_id, waiting)
+        if waiting is not None and can_be_asked(ctx, waiting) and not _was_asked(waiting, taken):
+            state_text = (await self._states(world)).seal(world.caller, held.call_id, waiting.approval)
+            return types.InputRequiredResult(input_requests=self.requests(ctx, waiting), request_state=state_text)
+        return form.waits(state or CallState(held.call_id, "", "open"), waiting)
+
+    def requests(self, ctx: Context, waiting: Waiting) -> types.InputRequests:
+        """Returns what the client is to ask its user."""
+        asks = ctx.session.client_capabilities
+        opens_urls = asks is not None and asks.elicitation is not None and asks.elicitation.url is not None
+        return client_requests(waiting, self.answered(waiting), opens_urls=opens_urls, answers=declared(ctx))
+
+    async def _result(
+        self, world: CallerWorld, held: HeldCall, form: AnswerForm, state: CallState
+    ) -> HandlerResult | MCPError:
+        try:
+            return await form.ended(state, world.blob)
+        except BaseException:
+            await held.leave(read=False)
+            raise
+
+    async def state_of(self, ctx: Context, held: HeldCall) -> CallState:
+        """Shows the progress of a call to its client, and returns its state."""
+        async with aclosing(held.events()) as events:
+            async for event in events:
+                if isinstance(event, CallProgress):
+                    await ctx.session.report_progress(event.done, event.total, event.message or None)
+                elif isinstance(event, CallLog):
+                    await send_log(ctx, event)
+                else:
+                    return event
+        return CallState(held.call_id, "", "open")
+
+    async def _cancel(self, world: CallerWorld, held: HeldCall) -> None:
+        """Cancels a call whose client has withdrawn its request. If nothing happened, the answer counts as given; else
+        the client's next request for it is told."""
+        try:
+            await world.cancel(held.call_id)
+            again = world.take_up(held.call_id)
+            async with aclosing(again.events()) as events:
+                async for event in events:
+                    if isinstance(event, CallState):
+                        await again.leave(read=event.error_code in _NOTHING_HAPPENED)
+                        break
+        finally:
+            await held.leave(read=False)
+
+    async def take_answers(self, world: CallerWorld, waiting: Waiting, responses: Responses) -> None:
+        """Takes the answers of a client to what a call waits for. One that its caller may not give changes nothing."""
+        if not waiting.may_decide:
+            return
+        try:
+            if waiting.questions:
+                await self._answer(world, waiting, given_answers(waiting, responses))
+            elif (decided := given_decision(waiting, responses)) is not None:
+                await world.decide(waiting.approval, approve=decided[0], reason=decided[1])
+        except DemiurgeError:
+            return  # the call still waits, and the client is told so
+
+    async def _answer(self, world: CallerWorld, waiting: Waiting, given: Mapping[str, Mapping[str, Any]]) -> None:
+        """Answers the questions of a tool, once each of them is answered; the answers until then are kept here."""
+        answers = {**self.answered(waiting), **given}
+        if len(answers) < len(waiting.questions):
+            self._answered[waiting.approval] = answers
+            while len(self._answered) > MOST_HALF_ANSWERED:
+                del self._answered[next(iter(self._answered))]
+            return
+        self._answered.pop(waiting.approval, None)
+        await world.answer(waiting, answers)
+
+    def answered(self, waiting: Waiting) -> Mapping[str, Mapping[str, Any]]:
+        """Returns the answers that were given while others are still missing."""
+        return self._answered.get(waiting.approval, {})
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(_quietly(work))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def close(self) -> None:
+        """Waits for the cancellations that were begun."""
+        if self._background:
+            await asyncio.wait(self._background)
+
+
+_NOTHING_HAPPENED: Final = frozenset(
+    code.value
+    for code in (
+        ToolErrorCode.CANCELLED,
+        ToolErrorCode.APPROVAL_REJECTED,
+        ToolErrorCode.POLICY_DENIED,
+        ToolErrorCode.VALIDATION,
+    )
+)
+
+
+async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except DemiurgeError:
+        return  # the world is closed: the call ends with it, and its record says how
+
+
+def _require_what_is_missing(ctx: Context, state: CallState) -> None:
+    """Raises MCPError if an MCP server behind this gateway refused the call for want of abilities that the client of
+    this gateway does not have either."""
+    if state.error_code != ToolErrorCode.EXECUTION or not is_modern(ctx):
+        return
+    needed = missing_capabilities(state.message)
+    if needed is not None and not ctx.session.check_client_capability(types.ClientCapabilities.model_validate(needed)):
+        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, state.message, {"requiredCapabilities": needed})
+
+
+def _was_asked(waiting: Waiting, taken: str | None) -> bool:
+    """Returns whether the client's user has just been asked in vain. A form with a fault is asked for again."""
+    return taken == waiting.approval and not (waiting.questions and waiting.may_decide)
+
+
+class _Turns:
+    """The turns of each caller: `MOST_AT_ONCE` at a time, first come, first served."""
+
+    def __init__(self) -> None:
+        self._running: Counter[Caller] = Counter()
+        self._waiting: dict[Caller, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def turn(self, caller: Caller) -> AsyncIterator[None]:
+        """Waits for a turn. Raises MCPError when too many wait."""
+        if self._running[caller] >= MOST_AT_ONCE:
+            await self._queue(caller)
+        else:
+            self._running[caller] += 1
+        try:
+            yield
+        finally:
+            self._pass_on(caller)
+
+    async def _queue(self, caller: Caller) -> None:
+        waiting = self._waiting.setdefault(caller, deque())
+        if len(waiting) >= MOST_WAITING:
+            raise MCPError(types.INTERNAL_ERROR, "Too many calls of this caller are waiting; try again later.")
+        turn = asyncio.get_running_loop().create_future()
+        waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._pass_on(caller)
+            else:
+                waiting.remove(turn)
+            raise
+
+    def _pass_on(self, caller: Caller) -> None:
+        waiting = self._waiting.get(caller)
+        while waiting:
+            turn = waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)  # the turn goes on, so the count stays
+                return
+        self._running[caller] -= 1
+        if not self._running[caller]:
+            del self._running[caller]
+            self._waiting.pop(caller, None)

@@ -1,0 +1,140 @@
+"""Changes of resources, told to the clients that want to hear of them, in both eras of the protocol.
+
+A resource is followed at its server once for each client that asks. Nothing of its content is sent: a client that hears
+of a change reads the resource, which is a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import mcp_types as types
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import ResourceUpdated
+from mcp.shared.exceptions import MCPError
+
+from demiurge.errors import DemiurgeError
+from demiurge.mcp.gateway.items import ItemsOfClients
+from demiurge.mcp.gateway.port import CallerWorld
+
+__all__ = ["MOST_FOLLOWED", "ResourceUpdates"]
+
+MOST_FOLLOWED: Final = 64
+"""How many resources one client may follow at once."""
+
+Context = ServerRequestContext[Any, Any]
+Tell = Callable[[], Awaitable[None]]
+
+
+class ResourceUpdates:
+    """The resources that clients follow. `publish` tells the clients of the newer protocol."""
+
+    def __init__(
+        self,
+        items: ItemsOfClients,
+        world_of: Callable[[Context], CallerWorld],
+        publish: Callable[[ResourceUpdated], Awaitable[None]],
+    ) -> None:
+        self._items, self._world_of, self._publish = items, world_of, publish
+        self._followed: WeakKeyDictionary[Connection, dict[str, asyncio.Task[None]]] = WeakKeyDictionary()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        """Answers `resources/subscribe`. Raises MCPError for an address that is not offered, a server that can't be
+        reached or does not tell changes, and more than MOST_FOLLOWED."""
+        connection, uri = ctx.session._connection, params.uri
+        if connection not in self._followed:
+            self._followed[connection] = {}
+            connection.exit_stack.push_async_callback(_end_all, self._followed[connection])
+        followed = self._followed[connection]
+        if uri not in followed or followed[uri].done():
+            if sum(not task.done() for task in followed.values()) >= MOST_FOLLOWED:
+                raise MCPError(types.INVALID_PARAMS, f"A client may follow {MOST_FOLLOWED} resources at once.")
+
+            async def tell() -> None:
+                await connection.send_resource_updated(uri)
+
+            followed[uri] = await self._follow(ctx, uri, tell)
+        return types.EmptyResult()
+
+    async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        """Answers `resources/unsubscribe`."""
+        task = self._followed.get(ctx.session._connection, {}).pop(params.uri, None)
+        if task is not None:
+            await _ended([task])
+        return types.EmptyResult()
+
+    @asynccontextmanager
+    async def following(self, ctx: Context, uris: Sequence[str]) -> AsyncIterator[list[str]]:
+        """Follows resources for a client of the newer protocol, until it listens no more. Yields their addresses: one
+        that can't be followed, or that the caller may not read, is left out."""
+        tasks: list[asyncio.Task[None]] = []
+        followed: list[str] = []
+        try:
+            for uri in dict.fromkeys(uris[:MOST_FOLLOWED]):
+
+                async def tell(uri: str = uri) -> None:
+                    await self._publish(ResourceUpdated(uri))
+
+                try:
+                    tasks.append(await self._follow(ctx, uri, tell))
+                except MCPError:
+                    continue
+                followed.append(uri)
+            yield followed
+        finally:
+            await _ended(tasks)
+
+    async def _follow(self, ctx: Context, uri: str, tell: Tell) -> asyncio.Task[None]:
+        """Begins to follow a resource, and returns when its server has agreed."""
+        world = self._world_of(ctx)
+        spec, arguments = await self._items.resource(ctx, world, uri)
+        assert spec.mcp_item is not None
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        own = arguments.get("uri") or spec.mcp_item["uri"]
+        task = asyncio.create_task(_tell_updates(world, spec.name, own, tell, begun), name="mcp-updates")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            await begun
+        except DemiurgeError as error:
+            raise MCPError(types.INTERNAL_ERROR, error.message, {"code": error.code, "uri": uri}) from error
+        except asyncio.CancelledError:  # the client has withdrawn its request
+            task.cancel()
+            raise
+        return task
+
+    async def close(self) -> None:
+        """Follows nothing any more."""
+        await _ended(list(self._tasks))
+
+
+async def _tell_updates(world: CallerWorld, tool: str, uri: str, tell: Tell, begun: asyncio.Future[None]) -> None:
+    try:
+        async with aclosing(world.updates(tool, uri)) as updates:
+            async for _ in updates:
+                if begun.done():
+                    await tell()
+                else:
+                    begun.set_result(None)
+    except DemiurgeError as error:
+        if not begun.done():
+            begun.set_exception(error)
+    finally:
+        if not begun.done():
+            begun.cancel()
+
+
+async def _end_all(followed: dict[str, asyncio.Task[None]]) -> None:
+    await _ended(list(followed.values()))
+
+
+async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

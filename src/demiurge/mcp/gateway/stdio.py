@@ -1,0 +1,145 @@
+"""The gateway over stdin and stdout: one client, which started this process.
+
+Stdout is the protocol's alone: what anything else prints goes to stderr. A message is one line of at most `MAX_LINE`
+bytes. A client that does not read its answers holds up only itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+
+from demiurge.errors import UsageError
+from demiurge.mcp.gateway.calls import AfterAnswer
+from demiurge.mcp.gateway.server import McpGateway
+
+__all__ = ["MAX_LINE", "serve_stdio"]
+
+MAX_LINE: Final = 4 * 1024 * 1024
+
+
+async def serve_stdio(gateway: McpGateway, stdin: int = 0, stdout: int = 1) -> None:
+    """Serves one client until it closes stdin. Raises UsageError if the two are no pipes, sockets or terminals."""
+    if not (_is_stream(stdin) and _is_stream(stdout)):
+        why = "A client of this command speaks to it over pipes: name it as the command of a server in a client."
+        raise UsageError(why, code="no_pipe")
+    async with _stdout_for_us(stdout) as wire:
+        pipe = _Pipe(*await _connected(stdin, wire), gateway.begin)
+        gateway.sent = pipe.once_sent
+        incoming, to_server = pipe.incoming
+        from_server, outgoing = pipe.outgoing
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pipe.read, incoming)
+            tasks.start_soon(pipe.write, outgoing)
+            await gateway.server.run(to_server, from_server, gateway.server.create_initialization_options())
+            tasks.cancel_scope.cancel()
+
+
+def _is_stream(descriptor: int) -> bool:
+    """Returns whether one can wait for a descriptor, which is not so for a file and `/dev/null`."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+
+
+@asynccontextmanager
+async def _stdout_for_us(stdout: int) -> AsyncIterator[int]:
+    """Yields a descriptor of stdout that nobody else has; meanwhile stdout itself is stderr."""
+    wire = os.dup(stdout)
+    os.dup2(2, stdout)
+    try:
+        yield wire
+    finally:
+        os.set_blocking(wire, True)
+        os.dup2(wire, stdout)
+        os.close(wire)
+
+
+async def _connected(stdin: int, wire: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_LINE)
+    await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(stdin), "rb", buffering=0)
+    )
+    transport, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(os.dup(wire), "wb", buffering=0)
+    )
+    return reader, asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+class _Pipe:
+    """The messages of one client. `once_sent` runs something after the answer to a request was written."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        begin: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self._reader, self._writer, self._begin = reader, writer, begin
+        self._after: dict[Any, AfterAnswer] = {}
+        self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self.outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+
+    def once_sent(self, ctx: Any, work: AfterAnswer) -> bool:
+        """Runs `work` after the answer to the request of `ctx`. Returns False for a request without an id."""
+        if ctx.request_id is None:
+            return False
+        self._after[ctx.request_id] = work
+        return True
+
+    async def read(self, to: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        """Hands the client's messages on until it closes stdin."""
+        async with to:
+            while (line := await self._line()) is not None:
+                if not line.strip():
+                    continue
+                try:
+                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError as error:
+                    await to.send(error)
+                    continue
+                await to.send(SessionMessage(message))
+
+    async def _line(self) -> bytes | None:
+        """Returns the next line; None at the end. A line that is too long is dropped, and is no message."""
+        try:
+            return await self._reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError:
+            return None
+        except asyncio.LimitOverrunError as overrun:
+            dropped = overrun.consumed
+            while True:
+                await self._reader.readexactly(dropped)
+                try:
+                    await self._reader.readuntil(b"\n")
+                except asyncio.LimitOverrunError as more:
+                    dropped = more.consumed
+                except asyncio.IncompleteReadError:
+                    return None
+                else:
+                    return b"a line that is too long\n"
+
+    async def write(self, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        """Writes the answers, each when the client has taken the former one."""
+        async with outgoing:
+            async for session_message in outgoing:
+                message = session_message.message
+                self._writer.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                sent = True
+                try:
+                    await self._writer.drain()
+                except ConnectionError:  # the client has gone; its stdin will end too
+                    sent = False
+                if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+                    work = self._after.pop(message.id, None)
+                    if work is not None:
+                        self._begin(work(sent))

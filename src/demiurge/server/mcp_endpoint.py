@@ -1,0 +1,169 @@
+"""`/mcp`: the governed catalog of the served world for MCP clients, over streamable HTTP.
+
+The caller is known by the token of each request, as everywhere in this API; a session of the older protocol belongs to
+the token that opened it. The protocol's SDK is loaded at the first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
+
+from demiurge.bootstrap.gateway import Catalogs, GatewayWorld, own_names, user_key
+from demiurge.server.callers import CallerSession, callers_of
+from demiurge.server.errors import Refused
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from demiurge.mcp.gateway.server import McpGateway
+
+__all__ = ["PATH", "McpEndpoint"]
+
+PATH: Final = "/mcp"
+MAX_BODY: Final = 4 * 1024 * 1024
+MAX_SESSIONS: Final = 1000
+MAX_SESSIONS_OF_ONE: Final = 100
+"""How many sessions of the older protocol may be open with one token."""
+
+_WORLD, _AFTER = "demiurge.world", "demiurge.after"
+
+
+class McpEndpoint:
+    """The application at `PATH`. One gateway serves all requests of the server."""
+
+    def __init__(self) -> None:
+        self._catalogs = Catalogs()
+        self._starting = asyncio.Lock()
+        self._running: tuple[McpGateway, StreamableHTTPSessionManager] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request. Raises Refused for a caller that is not known."""
+        request = Request(scope, receive)
+        session = await callers_of(request).session(request)
+        gateway, manager = await self._started(request)
+        received = await _received(request)
+        if received is None:
+            return  # the client has gone in the middle of its request
+        after: list[Callable[[bool], Coroutine[Any, Any, None]]] = []
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]  # the parser keeps blanks
+        scope[_WORLD], scope[_AFTER], scope["user"] = self._world(request, session), after, _user(session)
+        sent = False
+
+        async def send_noting(message: Message) -> None:
+            nonlocal sent
+            await send(message)
+            sent = sent or (message["type"] == "http.response.body" and not message.get("more_body", False))
+
+        try:
+            await manager.asgi_app(scope, received, send_noting)
+        finally:
+            for work in after:
+                gateway.begin(work(sent))
+
+    def _world(self, request: Request, session: CallerSession) -> GatewayWorld:
+        callers = callers_of(request)
+
+        async def is_good() -> bool:
+            return await callers.is_good(session)
+
+        return GatewayWorld(session.world, self._catalogs, is_good)
+
+    async def _started(self, request: Request) -> tuple[McpGateway, StreamableHTTPSessionManager]:
+        if self._running is not None:
+            return self._running
+        if find_spec("mcp") is None:
+            why = "This server does not speak MCP: pip install 'demiurge-runtime[mcp]'."
+            raise Refused(404, "not_installed", why)
+        async with self._starting:
+            if self._running is None:
+                await asyncio.to_thread(__import__, "demiurge.mcp.gateway.server")
+                self._running = await self._start(request)
+        return self._running
+
+    async def _start(self, request: Request) -> tuple[McpGateway, StreamableHTTPSessionManager]:
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        from demiurge.mcp.gateway.names import ToolNames
+        from demiurge.mcp.gateway.server import McpGateway
+
+        world, options = callers_of(request).world, request.app.state.options
+        own = await own_names(world, options.mcp_server)
+        names = ToolNames(frozenset(options.mcp_tools) or None, own, options.mcp_server)
+
+        async def key() -> bytes:
+            return await asyncio.to_thread(user_key)
+
+        class _Sessions(StreamableHTTPSessionManager):
+            def _admit_session(self, requestor: Any) -> Any:  # the SDK gives no other way to a limit for each token
+                if sum(owner == requestor for owner in self._session_owners.values()) >= MAX_SESSIONS_OF_ONE:
+                    return None
+                return super()._admit_session(requestor)
+
+        gateway = McpGateway(_world_of, key, names, sent=_once_sent)
+        manager = _Sessions(gateway.server, max_request_body_size=MAX_BODY, max_sessions=MAX_SESSIONS)
+        closing: asyncio.Event = request.app.state.closing
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        own_world = GatewayWorld(world, self._catalogs)
+
+        async def run() -> None:
+            following = asyncio.create_task(gateway.follow(own_world))
+            try:
+                async with manager.run():
+                    begun.set_result(None)
+                    await closing.wait()
+                    await gateway.close()
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+
+        running = request.app.state.mcp = asyncio.create_task(run())
+        await asyncio.wait((running, begun), return_when=asyncio.FIRST_COMPLETED)
+        if not begun.done():
+            running.result()
+        return gateway, manager
+
+
+async def _received(request: Request) -> Receive | None:
+    """Returns the messages of a request from its first one on, once its body has come as far as `MAX_BODY`; None if
+    the client went before that."""
+    held: deque[Message] = deque()
+    size, is_whole = 0, request.method != "POST"
+    while not is_whole and size <= MAX_BODY:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            return None
+        held.append(message)
+        size += len(message.get("body", b""))
+        is_whole = not message.get("more_body", False)
+
+    async def receive() -> Message:
+        return held.popleft() if held else await request.receive()
+
+    return receive
+
+
+def _world_of(ctx: Any) -> GatewayWorld:
+    world: GatewayWorld = ctx.request.scope[_WORLD]
+    return world
+
+
+def _once_sent(ctx: Any, work: Callable[[bool], Coroutine[Any, Any, None]]) -> bool:
+    if ctx.request is None:
+        return False
+    ctx.request.scope[_AFTER].append(work)
+    return True
+
+
+def _user(session: CallerSession) -> Any:
+    """Returns the user of a request as the SDK knows it, to which it binds the sessions of the older protocol."""
+    from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+    from mcp.server.auth.provider import AccessToken
+
+    return AuthenticatedUser(AccessToken(token="", client_id=session.token.id, scopes=[]))

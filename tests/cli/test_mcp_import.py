@@ -1,0 +1,134 @@
+"""`demiurge mcp import`: the files of editors and agents, server by server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.canaries.search import bytes_below, find_values
+from tests.cli.conftest import Run
+from tests.cli.mcp_servers import ScriptedServer, tool_of
+
+TOKEN = "ghp_0123456789abcdefABCDEF0123456789abcd"
+
+
+def written(folder: Path, document: Any, name: str = ".mcp.json") -> str:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(document if isinstance(document, str) else json.dumps(document), "utf-8")
+    return str(path)
+
+
+def became(done: Any) -> dict[str, str]:
+    """Returns, for each server of a file, its name in the world, or the reason why it was not taken."""
+    return {one["name"]: one["server"] or one["reason"] for one in done.document["servers"]}
+
+
+def test_each_server_of_a_file_is_taken_or_refused_with_a_reason(demiurge: Run, tmp_path: Path, world: Path) -> None:
+    mail = ScriptedServer(tmp_path / "mail.json", tool_of("read"))
+    file = written(
+        tmp_path,
+        {
+            "mcpServers": {
+                "mail": {"command": mail.command[0], "args": list(mail.command[1:]), "autoApprove": ["read"]},
+                "github": {"command": "gh-mcp", "env": {"GITHUB_TOKEN": TOKEN}},
+                "docs": {"type": "http", "url": "https://docs.example/mcp", "headers": {"X-Key": "${DOCS_KEY}"}},
+                "old": {"type": "sse", "url": "https://old.example/sse"},
+                "off": {"command": "x", "disabled": True},
+            }
+        },
+    )
+    done = demiurge("mcp", "import", file, "--json")
+    assert done.status == 0, done.err
+    found = became(done)
+    assert (found["mail"], found["docs"]) == ("mail", "docs")
+    assert "looks like a credential" in found["github"]
+    assert "--seal" in found["github"]
+    assert "SSE" in found["old"]
+    assert "switched off" in found["off"]
+    notes = {one["name"]: " ".join(one["notes"]) for one in done.document["servers"]}
+    assert "autoApprove" in notes["mail"]
+    assert "DOCS_KEY is not set" in notes["docs"]
+    assert [server["name"] for server in demiurge("mcp", "ls", "--json").document["servers"]] == ["docs", "mail"]
+    assert demiurge("mcp", "doctor", "mail").status == 0
+    assert find_values([TOKEN], *bytes_below(world)) == []
+    assert TOKEN not in done.out + done.err
+
+
+def test_a_server_of_a_file_is_told_with_its_variables_and_headers(demiurge: Run, tmp_path: Path) -> None:
+    env = {"NODE_OPTIONS": "--require ./x.js"}
+    entry = {"command": "true", "env": env, "cwd": "/tmp"}
+    away = {"url": "https://wiki.example/mcp", "headers": {"X-Home": "${AWS_SECRET_ACCESS_KEY}"}}
+    done = demiurge("mcp", "import", written(tmp_path, {"mcpServers": {"local": entry, "away": away}}))
+    assert "local: variable NODE_OPTIONS: --require ./x.js" in done.out
+    assert "local: folder: /tmp" in done.out
+    assert "away: header X-Home: ${AWS_SECRET_ACCESS_KEY}" in done.out
+
+
+def test_a_server_runs_in_the_folder_that_it_was_added_or_imported_in(
+    demiurge: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    for folder in (project, elsewhere):
+        folder.mkdir()
+        (folder / "server.py").write_text("raise SystemExit(3)")
+    file = written(project, {"mcpServers": {"one": {"command": "python", "args": ["server.py"]}}})
+    monkeypatch.chdir(project)
+    demiurge("mcp", "add", "two", "--", "python", "-m", "server")
+    monkeypatch.chdir(elsewhere)
+    assert "one: folder: " + str(project) in demiurge("mcp", "import", file).out
+    for server in demiurge("mcp", "ls", "--json").document["servers"]:
+        assert server["settings"]["cwd"] == str(project)
+
+
+def test_seal_puts_keys_of_the_file_into_the_vault(demiurge: Run, tmp_path: Path, world: Path) -> None:
+    server = {"command": "gh-mcp", "env": {"GITHUB_TOKEN": TOKEN, "GITHUB_HOST": "github.example"}}
+    done = demiurge("mcp", "import", written(tmp_path, {"mcpServers": {"github": server}}), "--seal", "--json")
+    assert done.status == 0, done.err
+    [one] = done.document["servers"]
+    assert one["notes"] == [
+        "GITHUB_TOKEN is in your vault as mcp/github/GITHUB_TOKEN; remove it from the file.",
+        "variable GITHUB_TOKEN: ${secret:mcp/github/GITHUB_TOKEN}",
+        "variable GITHUB_HOST: github.example",
+    ]
+    rows = {row["alias"]: row["state"] for row in demiurge("secrets", "ls", "--json").document["secrets"]}
+    assert rows["mcp/github/GITHUB_TOKEN"] == "found"
+    assert find_values([TOKEN], *bytes_below(world)) == []
+
+
+def test_a_key_that_was_sealed_is_told_also_if_its_server_is_not_taken(demiurge: Run, tmp_path: Path) -> None:
+    server = {"command": "gh-mcp", "env": {"GITHUB_TOKEN": TOKEN}}
+    done = demiurge("mcp", "import", written(tmp_path, {"mcpServers": {"core": server}}), "--seal")
+    assert done.status == 1
+    assert "GITHUB_TOKEN is in your vault as mcp/core/GITHUB_TOKEN" in done.out
+    assert TOKEN not in done.out + done.err
+
+
+def test_the_form_of_vs_code_is_read(demiurge: Run, tmp_path: Path) -> None:
+    text = """{
+      // what VS Code writes
+      "inputs": [{"type": "promptString", "id": "api-key", "password": true}],
+      "servers": {
+        "files": {"type": "stdio", "command": "files-mcp", "args": ["${workspaceFolder}"],},
+        "web": {"type": "http", "url": "https://web.example/mcp", "headers": {"X-Key": "${input:api-key}"}},
+      },
+    }"""
+    done = demiurge("mcp", "import", written(tmp_path, text, ".vscode/mcp.json"), "--json")
+    assert done.status == 0, done.err
+    assert became(done) == {"files": "files", "web": "web"}
+    files, web = demiurge("mcp", "ls", "--json").document["servers"]
+    assert files["settings"]["command"] == ["files-mcp", str(tmp_path)]
+    notes = {one["name"]: " ".join(one["notes"]) for one in done.document["servers"]}
+    assert "secrets set mcp/web/api-key" in notes["web"]
+    assert web["name"] == "web"
+
+
+def test_a_file_without_servers_says_what_it_needs(demiurge: Run, tmp_path: Path) -> None:
+    done = demiurge("mcp", "import", written(tmp_path, {"theme": "dark"}))
+    assert (done.status, "mcpServers" in done.err) == (1, True)
+    missing = demiurge("mcp", "import", str(tmp_path / "none.json"))
+    assert (missing.status, "There is no file" in missing.err) == (1, True)
+    nothing = demiurge("mcp", "import", written(tmp_path, {"mcpServers": {"a b": {"url": "ftp://x"}}}))
+    assert (nothing.status, "No server of the file was taken" in nothing.err) == (1, True)

@@ -1,0 +1,58 @@
+"""Images and files of tools over HTTP: only the public ones reach a viewer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.bootstrap.test_result_parts import NOTES, PNG, opened
+from tests.bootstrap.test_result_parts import provider as provider  # the fixture with the turn of both tools
+from tests.provider import Provider
+from tests.server.conftest import Served, served_on
+
+from demiurge.values.refs import ref_of
+
+
+@pytest.fixture
+async def served(tmp_path: Path, provider: Provider) -> AsyncIterator[Served]:
+    async with opened(tmp_path / "w", provider) as world, served_on(world, provider) as found:
+        await world.chat("c").send("Plot it.")
+        yield found
+
+
+@pytest.mark.parametrize("role", ["viewer", "approver"])
+async def test_a_public_image_is_read_and_a_private_file_is_not(served: Served, role: str) -> None:
+    caller, user = await served.client(role), await served.client()
+    image = await caller.get(f"/api/blob/{ref_of(PNG)}")
+    assert (image.status_code, image.content, image.headers["content-type"]) == (200, PNG, "image/png")
+    assert (await user.get(f"/api/blob/{ref_of(NOTES)}")).content == NOTES
+    for method in ("GET", "HEAD"):
+        hidden = await caller.request(method, f"/api/blob/{ref_of(NOTES)}")
+        assert hidden.status_code == 404
+
+
+async def test_no_route_tells_a_viewer_of_a_private_file(served: Served) -> None:
+    viewer = await served.client("viewer")
+    unit = "demiurge/Demiurge@1/c"
+    told = ""
+    for path in ("chats", "chats/c", "chats/c/messages", "journal", f"journal?unit={unit}", "trace?chat=c", "info"):
+        answer = await viewer.get(f"/api/{path}")
+        told += answer.text
+    assert ref_of(PNG) in told
+    assert "notes.txt" not in told
+    assert NOTES.decode() not in told
+
+
+async def test_the_journal_stream_has_the_public_image_alone(served: Served) -> None:
+    viewer, told = await served.client("viewer"), ""
+    async with viewer.stream("GET", "/api/journal/stream?from=0") as response:
+        async for line in response.aiter_lines():
+            told += line
+            if line.startswith("data:") and '"TurnDone"' in line:
+                break
+            if len(told) > 20_000 or "Here it is" in line or line.startswith(":"):
+                break
+    assert "record" in told
+    assert "notes.txt" not in told
+    assert NOTES.decode() not in told
