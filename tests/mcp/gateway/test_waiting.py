@@ -107,7 +107,7 @@ async def test_a_state_is_good_for_its_caller_its_call_and_its_world_alone(shop:
         assert state is not None
         forged = [
             state[:-1] + ("0" if state[-1] != "0" else "1"),
-            "A" + state[1:],
+            ("A" if state[0] != "A" else "B") + state[1:],
             state.partition(".")[2],
             RequestStates(b"x" * 32, (await shop.world.info())["world_id"]).seal(AGENT, *state.split(".")[1:]),
             RequestStates(b"k" * 32, "another world").seal(AGENT, *state.split(".")[1:]),
