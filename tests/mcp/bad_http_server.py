@@ -77,6 +77,10 @@ class BadHttpServer:
                 return StreamingResponse(
                     _much(b"data: " + b"x" * 1_000_000 + b"\n", 100), media_type="text/event-stream"
                 )
+            case "many_events":
+                note = {"jsonrpc": "2.0", "method": "x", "params": {"text": "x" * 1_000_000}}
+                event, last = (f"data: {json.dumps(each)}\r\n\r\n".encode() for each in (note, done))
+                return StreamingResponse(_much(event, 8, last), media_type="text/event-stream")
             case "bomb":
                 body = gzip.compress(b" " * 50_000_000 + json.dumps(done).encode())
                 return Response(body, media_type="application/json", headers={"content-encoding": "gzip"})
@@ -88,6 +92,7 @@ class BadHttpServer:
         return JSONResponse(done)
 
 
-async def _much(piece: bytes, times: int) -> Any:
+async def _much(piece: bytes, times: int, last: bytes = b"") -> Any:
     for _ in range(times):
         yield piece
+    yield last

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from typing import Any
 
 import pytest
 from tests.mcp.conftest import until
 from tests.mcp.pairs import ACTS, Pair
 
 from demiurge.mcp import Limits, ServerSettings, ToolDefinition
+from demiurge.mcp.clients import _in_loop
 from demiurge.tools import Audio, File, Image, ToolContext, ToolFailure, ToolResult
 
 TOOLS = ["add", "send", "wait", "fail", "media", "nothing", "book", "sign_in", "grow"]
@@ -131,3 +134,27 @@ async def test_calls_of_a_minute_are_limited(pair: Pair) -> None:
     with pytest.raises(ToolFailure, match="may be called 2 times a minute; the next call is possible in"):
         await pair.clients.call(settings, pinned, {"a": 1, "b": 1}, ToolContext(), ACTS)
     assert pair.server.calls == ["add", "add"]
+
+
+async def test_a_call_that_another_loop_has_just_begun_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    home, begun = asyncio.new_event_loop(), threading.Event()
+    running = threading.Thread(target=home.run_forever)
+    running.start()
+
+    async def work() -> str:
+        begun.set()
+        await asyncio.sleep(0)
+        return "done"
+
+    async def hear_nothing(*_awaited: Any, **_options: Any) -> tuple[set[Any], set[Any]]:
+        begun.wait(30)  # the loop of the caller runs nothing meanwhile
+        return set(), set()
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(asyncio, "wait", hear_nothing)
+            assert await _in_loop(home, work()) == "done"
+    finally:
+        home.call_soon_threadsafe(home.stop)
+        running.join()
+        home.close()

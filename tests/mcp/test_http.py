@@ -56,6 +56,7 @@ async def code_of(clients: McpClients, settings: ServerSettings, effect: ToolEff
         ("ends_the_stream_of_a_call", "unknown_outcome", "unavailable", 1),
         ("hundred_megabytes", "result_too_large", "result_too_large", 1),
         ("endless_event", "result_too_large", "result_too_large", 1),
+        ("many_events", "done", "done", 1),
     ],
 )
 @pytest.mark.parametrize("effect", [ACTS, READS])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from demiurge.errors import InvalidValue
-from demiurge.tools.input_form import checked_content, read_form
+from demiurge.tools.input_form import FormField, checked_content, read_form
 from demiurge.tools.input_required import Answer, InputRequired, Question
 
 SCHEMA: dict[str, Any] = {
@@ -61,12 +61,15 @@ def test_an_answer_has_the_defaults_of_what_was_left_out() -> None:
         ({"name": 5}, "name", "must be text"),
         ({"mail": "here"}, "mail", "must be an e-mail address, such as name@example.com"),
         ({"day": "31.5.2026"}, "day", "must be a date, such as 2026-05-31"),
+        ({"day": "2026-W01-1"}, "day", "must be a date, such as 2026-05-31"),
         ({"at": "2026-05-31 09:30"}, "at", "must be a date and a time with a zone, such as 2026-05-31T09:30:00Z"),
         ({"site": "example.com"}, "site", "must be an address with a scheme, such as https://example.com"),
         ({"seats": 9}, "seats", "must be at most 4"),
         ({"seats": 1.5}, "seats", "must be a whole number"),
         ({"seats": True}, "seats", "must be a whole number"),
+        ({"seats": 10**400}, "seats", "must be a whole number"),
         ({"share": "much"}, "share", "must be a number"),
+        ({"share": -(10**400)}, "share", "must be a number"),
         ({"window": "yes"}, "window", "must be true or false"),
         ({"meal": "Meat"}, "meal", "must be one of the choices"),
         ({"extras": "wifi"}, "extras", "must be a list of choices"),
@@ -97,12 +100,34 @@ def test_each_field_at_fault_is_named(given: dict[str, Any], field: str, problem
         {"type": "object", "properties": {"a": {"type": "number", "minimum": "0"}}},
         {"type": "object", "properties": {"a": {"type": "string", "title": "t" * 2001}}},
         {"type": "object", "properties": {}, "required": ["b"]},
+        {"type": "object", "properties": {"a": {"type": "string"}}, "required": [["a"]]},
+        {"type": "object", "properties": {"a": {"type": "number", "minimum": 10**400}}},
         {"type": "object", "properties": {f"f{i}": {"type": "string"} for i in range(51)}},
     ],
 )
 def test_a_schema_that_no_form_can_have_is_refused(schema: Any) -> None:
     with pytest.raises(InvalidValue) as fault:
         read_form(schema)
+
+    assert fault.value.code == "bad_question"
+
+
+def test_a_format_that_is_no_text_is_no_rule() -> None:
+    [field] = form(name={"type": "string", "format": ["email"]}).fields
+
+    assert field.format == ""
+
+
+def test_a_number_that_is_too_large_is_refused_when_it_is_typed() -> None:
+    with pytest.raises(InvalidValue) as fault:
+        FormField("seats", "integer", "Seats").typed("1" * 400)
+
+    assert fault.value.message == "seats must be a whole number."
+
+
+def test_a_request_whose_method_is_no_text_is_refused() -> None:
+    with pytest.raises(InvalidValue) as fault:
+        Question("q", "Why?", request={"method": ["roots/list"]})
 
     assert fault.value.code == "bad_question"
 

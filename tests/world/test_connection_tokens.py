@@ -191,6 +191,15 @@ async def test_a_lying_answer_to_a_renewal_changes_nothing(
     assert tokens.stored.get("c-1", STATE).credentials.access_token.reveal() == "canary-ACCESS-1"
 
 
+async def test_an_error_that_is_no_text_is_told_by_its_status(
+    tokens: ConnectionTokens, server: LoginServer, clock: FixedClock
+) -> None:
+    server.answers["/token"] = (400, {}, b'{"error": {"code": "invalid_grant"}}')
+    later(clock, 3600)
+    error = await failed(tokens)
+    assert (error.code, "status 400" in error.message) == ("connection_unavailable", True)
+
+
 async def test_a_refresh_token_goes_to_no_other_host(
     tokens: ConnectionTokens, server: LoginServer, clock: FixedClock
 ) -> None:

@@ -81,13 +81,16 @@ class Catalogs:
         is_over = self._until_ns is not None and now_ns >= self._until_ns
         if version != self._version or version == 0 or is_over:
             self._known, self._version, self._until_ns = {}, version, None
-        found = self._known.get(caller)
+        known = self._known
+        found = known.get(caller)
         if found is None:
             info = await world.info()
-            until_ns = info.get("observe_until_ns")
-            self._until_ns = until_ns if until_ns is not None and now_ns < until_ns else None
             lists = info["catalog"], info.get("mcp_items", ())
-            found = self._known[caller] = [tuple(map(ToolSpec.from_json, each)) for each in lists]
+            found = [tuple(map(ToolSpec.from_json, each)) for each in lists]
+            if known is self._known:  # else the log has grown meanwhile, and this may be the catalog before that
+                until_ns = info.get("observe_until_ns")
+                self._until_ns = until_ns if until_ns is not None and now_ns < until_ns else None
+                known[caller] = found
         return found
 
 

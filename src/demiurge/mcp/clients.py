@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from importlib import import_module
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from demiurge.errors import InvalidValue, Unavailable
@@ -235,9 +236,12 @@ async def _in_loop(home: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]
     """Runs `work` in the loop that holds the connections, for a call from another loop. Raises ToolFailure
     (`unavailable`), with nothing sent, if that loop does not take it."""
     begun = asyncio.Event()
+    decided = Lock()  # held by the loop that was first: `home` has begun, or this one has given up
     here = asyncio.get_running_loop()
 
     async def begin() -> T:
+        if not decided.acquire(blocking=False):
+            raise asyncio.CancelledError
         here.call_soon_threadsafe(begun.set)
         return await work
 
@@ -246,7 +250,7 @@ async def _in_loop(home: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]
         started = asyncio.ensure_future(begun.wait())
         await asyncio.wait((waiting, started), timeout=_LOOP_S, return_when=asyncio.FIRST_COMPLETED)
         started.cancel()
-        if begun.is_set() or waiting.done():
+        if not decided.acquire(blocking=False):
             return await waiting
         waiting.cancel()
     work.close()

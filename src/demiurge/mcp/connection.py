@@ -65,13 +65,8 @@ _LIST_CHANGED: Final = (
     ResourceListChangedNotification,
 )
 
-for _name in (
-    "mcp",
-    "client",
-    "httpx2",
-):  # their lines quote servers; an application that wants them configures logging
+for _name in ("mcp", "client", "httpx2"):  # their lines quote servers; a program that wants them configures logging
     logging.getLogger(_name).addHandler(logging.NullHandler())
-
 
 OnLog: TypeAlias = Callable[[Any, Any, str], None]
 """Takes a line of a server's log: level, data, logger."""

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
-from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 __all__ = ["LEAKED", "TOO_LARGE", "CallNote", "Flow", "current_note", "message_limit", "noting"]
 
@@ -71,11 +71,12 @@ def noting(note: CallNote) -> Iterator[None]:
 
 
 class Flow:
-    """Counts the messages of one connection, and slows its reader down."""
+    """Counts the messages of one connection, and slows its reader down. A request of the server is open until it is
+    answered here, or the server cancels it: then the protocol gives it no answer."""
 
     def __init__(self) -> None:
         self._unasked = 0
-        self._open_requests = 0
+        self._open_requests: set[str] = set()
         self._answered = asyncio.Event()
 
     async def received(self, message: JSONRPCMessage) -> None:
@@ -87,14 +88,16 @@ class Flow:
         if self._unasked >= _BURST:
             self._unasked = 0
             await asyncio.sleep(_PAUSE_S)
+        if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._open_requests.discard(str((message.params or {}).get("requestId")))
         if isinstance(message, JSONRPCRequest):
-            self._open_requests += 1
-            while self._open_requests > _MAX_UNANSWERED:
+            self._open_requests.add(str(message.id))
+            while len(self._open_requests) > _MAX_UNANSWERED:
                 self._answered.clear()
                 await self._answered.wait()
 
     def sent(self, message: JSONRPCMessage) -> None:
         """Counts a message that was sent to the server."""
         if isinstance(message, JSONRPCResponse | JSONRPCError):
-            self._open_requests = max(0, self._open_requests - 1)
+            self._open_requests.discard(str(message.id))
             self._answered.set()

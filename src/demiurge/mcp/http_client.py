@@ -152,7 +152,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         try:
             async for chunk in self._stream:
                 size += len(chunk)
-                end = chunk.rfind(b"\n\n")
+                end = max(chunk.rfind(b"\n\n"), chunk.rfind(b"\r\n\r\n"))
                 since_event = since_event + len(chunk) if end < 0 else len(chunk) - end
                 if size > self._whole or since_event > self._event:
                     if self._note is not None:

@@ -226,10 +226,8 @@ class SupervisedServer:
         return None if is_old else self.listing
 
     async def _fetch(self, connection: ServerConnection) -> Listing:
-        self._changed, self._listed_ns = (
-            False,
-            None,
-        )  # a list that is refused, or not waited for, leaves none to rely on
+        self._changed = False
+        self._listed_ns = None  # a list that is refused, or not waited for, leaves none to rely on
         begun_ns = self._clock.monotonic_ns()
         try:
             async with asyncio.timeout(min(self._start_s, _LIST_S)):

@@ -133,7 +133,9 @@ def read_form(schema: Any) -> tuple[FormField, ...]:
     if not isinstance(properties, Mapping) or schema.get("type") != "object" or len(properties) > MAX_FIELDS:
         raise _bad("", f"must have type object and at most {MAX_FIELDS} properties")
     required = schema.get("required", [])
-    if not isinstance(required, Sequence) or isinstance(required, str) or not set(required) <= set(properties):
+    if not isinstance(required, Sequence) or isinstance(required, str):
+        raise _bad("required", "must be a list of properties of the form")
+    if not all(isinstance(name, str) and name in properties for name in required):
         raise _bad("required", "must name properties of the form")
     return tuple(_field(name, node, name in required) for name, node in properties.items())
 
@@ -197,17 +199,24 @@ def _has_format(name: str, value: str) -> bool:
             case "uri":
                 return bool(Url(value).scheme)
             case "date":
-                return len(value) == 10 and bool(date.fromisoformat(value))
+                return date.fromisoformat(value).isoformat() == value
         return "T" in value.upper() and datetime.fromisoformat(value.upper()).tzinfo is not None
     except ValueError:
         return False
 
 
 def _number_problem(field: FormField, value: Any) -> str | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not is_number or (field.kind == "integer" and value != int(value)):
+    if not _is_number(value) or (field.kind == "integer" and value != int(value)):
         return "must be a whole number" if field.kind == "integer" else "must be a number"
     return _limits(field, value, "must be", "")
+
+
+def _is_number(value: Any) -> bool:
+    """Returns whether a value is a number that JSON can have: finite, and no larger than a float can be."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _choices_problem(field: FormField, value: Any) -> str | None:
@@ -244,7 +253,7 @@ def _field(name: str, node: Any, required: bool) -> FormField:
         required,
         None,
         choices,
-        given if kind == "text" and given in _FORMATS else "",
+        given if kind == "text" and isinstance(given, str) and given in _FORMATS else "",
         least,
         most,
         kind == "choice" and "oneOf" not in node and "enumNames" in node,
@@ -312,8 +321,7 @@ def _words(name: str, node: Mapping[str, Any], key: str) -> str:
 
 def _limit(name: str, node: Mapping[str, Any], key: str) -> float | None:
     value = node.get(key)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if value is not None and not is_number:
+    if value is not None and not _is_number(value):
         raise _bad(name, f"must have a number as {key}")
     return value
 

@@ -85,7 +85,8 @@ class Question:
             raise InvalidValue("a question has a schema, a url or a request", path="url", code="bad_question")
         if self.request is not None:
             object.__setattr__(self, "request", _copied(self.request))
-            if self.request.get("method") not in _REQUESTS or len(json.dumps(self.request)) > MAX_REQUEST_BYTES:
+            method, size = self.request.get("method"), len(json.dumps(self.request))
+            if not isinstance(method, str) or method not in _REQUESTS or size > MAX_REQUEST_BYTES:
                 raise InvalidValue("must be a request of the protocol", path="request", code="bad_question")
         if self.url is not None:
             _check_url(self.url)

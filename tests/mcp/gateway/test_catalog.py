@@ -9,7 +9,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
-from tests.mcp.gateway.conftest import AGENT, ERAS, VIEWER, Shop
+from tests.mcp.gateway.conftest import AGENT, ERAS, OTHER, VIEWER, Shop
 
 from demiurge import ToolEffect, ToolPolicy, World, tool
 from demiurge.bootstrap.gateway import Catalogs, GatewayWorld
@@ -121,6 +121,23 @@ async def test_clients_hear_of_a_change_of_the_policy(shop: Shop, mode: str) -> 
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
     await gateway.close()
+
+
+async def test_a_catalog_that_was_read_before_a_change_is_not_kept(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogs, info = Catalogs(), World.info
+    read: list[Any] = []
+
+    async def changed_after_reading(world: World) -> Any:
+        found = await info(world)
+        if not read:
+            read.append(found)
+            await shop.world.set_policy(ToolPolicy(allowed_tools=("add",)))
+            await catalogs.of(shop.world.acting_as(OTHER))
+        return found
+
+    monkeypatch.setattr(World, "info", changed_after_reading)
+    await catalogs.of(shop.world.acting_as(AGENT))
+    assert [spec.name for spec in await catalogs.of(shop.world.acting_as(AGENT))] == ["add"]
 
 
 async def test_a_client_that_does_not_read_keeps_no_other_from_hearing_of_a_change(

@@ -69,9 +69,9 @@ async def renew(http: OAuthHttp, login: OAuthLogin, old: Credentials, now_ms: in
     host = endpoint(login.token_endpoint, "The token endpoint").host
     answer = await _ask(http, login.token_endpoint, login.client, fields)
     if answer.status != 200:
-        error = answer.document.get("error")
+        error = known_error(answer.document.get("error"))
         if error in _FINAL:
-            raise RenewalRefused(f"{host} refused to renew the tokens: {error}.", details={"reason": str(error)})
+            raise RenewalRefused(f"{host} refused to renew the tokens: {error}.", details={"reason": error})
         message = f"{host} did not renew the tokens: it answered with the status {answer.status}."
         raise LoginFailed(message, code="oauth_unavailable", details={"reason": "status"})
     fresh = old.refreshed_by(_credentials(answer, host, now_ms))
