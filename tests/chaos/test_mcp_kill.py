@@ -9,7 +9,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import reserved_port
 
 from demiurge import World
 from demiurge.mcp.settings import ServerSettings
@@ -36,6 +36,7 @@ class Journey:
 
     folder: Path
     draw: random.Random
+    port: int
     token: str = ""
     kills: Counter[str] = field(default_factory=Counter)
     clients: int = 0
@@ -54,9 +55,6 @@ class Journey:
             await world.mcp.refresh("charges")
             await world.mcp.trust("charges", rule="allow")
             self.token = (await world.tokens.add("user:client", ["agent"])).secret
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
 
     def start_gateway(self) -> None:
         words = ("-w", str(self.folder / "world"), "serve", "--port", str(self.port), "--json")
@@ -152,13 +150,14 @@ async def _check(journey: Journey) -> Counter[str]:
 
 
 async def _campaign(folder: Path, kills: int, seed: int) -> Counter[str]:
-    journey = Journey(folder, random.Random(seed))
     (folder / "home").mkdir()
-    await journey.prepare()
-    try:
-        await asyncio.to_thread(journey.run, kills)
-    finally:
-        await asyncio.to_thread(journey.close)
+    with reserved_port() as port:
+        journey = Journey(folder, random.Random(seed), port)
+        await journey.prepare()
+        try:
+            await asyncio.to_thread(journey.run, kills)
+        finally:
+            await asyncio.to_thread(journey.close)
     told = await _check(journey)
     print(f"\nkills {dict(journey.kills)}; told {dict(told)}; charges {len((folder / 'charges').read_text().split())}")
     return told

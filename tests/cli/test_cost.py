@@ -14,6 +14,17 @@ from tests.cli.conftest import Run
 from tests.cli.test_answer_limits import answer
 
 from demiurge import World
+from demiurge.values.clock import SystemClock
+
+DAY_NS = 24 * 3600 * 10**9
+
+
+@pytest.fixture(autouse=True)
+def _noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test begins at noon, so no day ends while it runs."""
+    now_ns = SystemClock.now_ns
+    shift_ns = DAY_NS // 2 - now_ns(SystemClock()) % DAY_NS
+    monkeypatch.setattr(SystemClock, "now_ns", lambda clock: now_ns(clock) + shift_ns)
 
 
 def say(demiurge: Run, provider: Any, chat: str, **usage: Any) -> None:

@@ -70,7 +70,7 @@ def test_the_draft_denies_no_call_that_succeeded(history: Any, tmp_path: Path) -
 
 
 def test_the_draft_of_one_chat_and_of_some_days(history: Any) -> None:
-    one = history("--json", "policy", "suggest", "--chat", "one", "--days", "1").document
+    one = history("--json", "policy", "suggest", "--chat", "one", "--days", "2").document  # midnight may pass meanwhile
     assert one["policy"]["allowed_tools"] == ["workspace__write"]
     assert one["calls"] == 4
     printed = history("policy", "suggest", "--chat", "one")

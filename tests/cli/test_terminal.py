@@ -111,6 +111,14 @@ class Terminal:
             if select.select([self._master], [], [], 0.2)[0]:
                 self._take(os.read(self._master, 65536))
 
+    def expect_no_echo(self) -> None:
+        """Waits until the terminal no longer shows what is typed."""
+        clock = SystemClock()
+        deadline = clock.monotonic_ns() + PATIENCE_NS
+        while termios.tcgetattr(self._master)[3] & termios.ECHO:
+            assert clock.monotonic_ns() < deadline, "the terminal shows what is typed"
+            time.sleep(0.01)
+
     def type(self, line: str) -> None:
         os.write(self._master, line.encode())
 
@@ -331,7 +339,7 @@ def test_a_secret_is_asked_for_and_not_shown(
     monkeypatch.delenv("LLM_API_KEY")
     screen = terminal("secrets", "set", "llm/api")
     screen.expect("Value of llm/api:")
-    time.sleep(0.3)  # until the prompt has turned the echo off
+    screen.expect_no_echo()
     screen.type("canary-0123456789\n")
     assert screen.end() == 0
     assert "canary" not in screen.text

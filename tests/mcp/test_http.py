@@ -106,14 +106,14 @@ async def test_a_server_that_refuses_us_says_its_status() -> None:
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/mcp"
-    clients, settings = McpClients(), ServerSettings("gone", transport="http", url=url)
-    with pytest.raises(Unavailable, match=r"can't be reached. Nothing listens at 127\.0\.0\.1:\d+\."):
-        await clients.list_tools(settings)
-    assert await code_of(clients, settings, ACTS) == "unavailable"
-    await clients.close()
+    with socket.socket() as taken:  # bound, so that nobody else listens there
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
+        clients, settings = McpClients(), ServerSettings("gone", transport="http", url=url)
+        with pytest.raises(Unavailable, match=r"can't be reached. Nothing listens at 127\.0\.0\.1:\d+\."):
+            await clients.list_tools(settings)
+        assert await code_of(clients, settings, ACTS) == "unavailable"
+        await clients.close()
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from demiurge.mcp.list_definitions import MAX_LISTED, MAX_PAGES
 from demiurge.mcp.server_process import LOG_BYTES
 from demiurge.tools import ToolContext, ToolEffect, ToolFailure, ToolResult
 from demiurge.tools.authoring.hidden_text import without_hidden
+from demiurge.values.clock import FixedClock
 
 ACT = ToolDefinition(
     "act", description="Acts.", input_schema={"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -206,8 +207,8 @@ async def test_a_listing_of_another_form_is_refused(bad: Bad, clients: McpClient
         await clients.list_tools(bad("bad_listing"))
 
 
-async def test_a_server_that_ends_at_its_start_says_its_exit_code(bad: Bad, clients: McpClients) -> None:
-    settings = bad("exits_at_start")
+async def test_a_server_that_ends_at_its_start_says_its_exit_code(bad: Bad) -> None:
+    clients, settings = McpClients(clock=FixedClock(0)), bad("exits_at_start")
     for wait in ("", "", " It is started again in 1 seconds at the earliest."):
         with pytest.raises(Unavailable) as caught:
             await clients.list_tools(settings)
@@ -215,6 +216,7 @@ async def test_a_server_that_ends_at_its_start_says_its_exit_code(bad: Bad, clie
     assert clients.problem("bad") == "The server's program ended at its start, with the exit code 3."
     assert "evil.example" in clients.log("bad")
     assert "\x1b" not in clients.log("bad")
+    await clients.close()
 
 
 async def test_a_server_that_hangs_at_its_start_is_given_up(bad: Bad) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, expect
+from tests.ports import reserved_port
 from tests.server.conftest import Served, provider, served
 from tests.shell.browsers import CHROMIUM, REQUIRED, open_browser
 
@@ -71,6 +72,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 async def browser() -> AsyncIterator[Browser]:
     async with open_browser() as opened:
         yield opened
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port at which a test serves a world, and serves it again after a restart."""
+    with reserved_port() as reserved:
+        yield reserved
 
 
 @pytest.fixture

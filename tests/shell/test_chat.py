@@ -113,14 +113,13 @@ async def test_chats_are_found_by_their_title(screen: Screen) -> None:
 
 
 async def test_check_02_and_15_a_server_that_restarts_is_said_and_nothing_is_lost(
-    tmp_path: Path, provider: Provider, browser: Browser
+    tmp_path: Path, provider: Provider, browser: Browser, port: int
 ) -> None:
-    async with serving_world(tmp_path / "w", provider) as first:
+    async with serving_world(tmp_path / "w", provider, port) as first:
         screen = Screen(first, browser)
         await ask_for_order(first)
         page = await screen.page("/chats/c1")
         await expect(card_of(page).get_by_role("button", name="Approve this call")).to_be_enabled()
-        port = int(first.base.rpartition(":")[2])
     await expect(page.get_by_text("The connection to the server is cut.")).to_be_visible()
     await expect(card_of(page)).to_contain_text("bolt")
     async with serving_world(tmp_path / "w", provider, port) as second:

@@ -273,7 +273,7 @@ async def test_the_journal_is_verified_against_a_seal_that_was_kept(screen: Scre
     await page.get_by_label("A seal that you kept").fill(seal)
     await page.get_by_role("button", name="Verify every record").click()
     await expect(page.get_by_text("Sound:")).to_be_visible()
-    await page.get_by_label("A seal that you kept").fill(seal[:-4] + "0000")
+    await page.get_by_label("A seal that you kept").fill(seal[:-1] + ("0" if seal[-1] != "0" else "1"))
     await page.get_by_role("button", name="Verify every record").click()
     await expect(page.locator(".verify")).to_contain_text("seal")
     await expect(page.get_by_text("Sound:")).to_have_count(0)

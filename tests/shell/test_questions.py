@@ -36,11 +36,10 @@ def told(provider: Provider) -> str:
 
 
 async def test_a_whole_chat_with_a_question_over_a_reload_and_a_restart_of_the_server(
-    browser: Browser, provider: Provider, tmp_path: Path
+    browser: Browser, provider: Provider, tmp_path: Path, port: int
 ) -> None:
     ask(provider)
-    async with serving_world(tmp_path / "w", provider) as served:
-        port = int(served.base.rsplit(":", 1)[1])
+    async with serving_world(tmp_path / "w", provider, port) as served:
         before = Screen(served, browser)
         page = await before.page("/chats")
         await page.get_by_role("button", name="New chat").click()
@@ -49,7 +48,7 @@ async def test_a_whole_chat_with_a_question_over_a_reload_and_a_restart_of_the_s
         await expect(page.locator(".turn-status")).to_contain_text("The model waits for an answer")
         await page.reload()
         await expect(card_of(page).get_by_role("button", name="Oslo")).to_be_enabled()
-    async with serving_world(tmp_path / "w", provider, port=port) as served:
+    async with serving_world(tmp_path / "w", provider, port) as served:
         await expect(page.locator(".banner")).to_have_count(0, timeout=30_000)
         await expect(card_of(page).locator(".question-text")).to_have_text("Where to?")
         await card_of(page).get_by_role("button", name="Oslo").click()

@@ -149,10 +149,10 @@ async def test_each_leg_takes_its_time_anew() -> None:
         return book(params, context=context)
 
     async def answers(tool_id: str, asked: InputRequired) -> Mapping[str, Answer]:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.6)
         return {"who": Answer("accept", {"name": "Ada"})}
 
-    runner = ToolRunner([made(slow, timeout=0.04)], policy=POLICY, resources={Answers: answers})
+    runner = ToolRunner([made(slow, timeout=0.5)], policy=POLICY, resources={Answers: answers})
 
     assert (await runner.exec("book", {"to": "Rome"})).ok
 

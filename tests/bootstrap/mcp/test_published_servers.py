@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from tests.bootstrap.mcp.mcp_worlds import intact, opened
 from tests.mcp.conftest import BIN, installed  # noqa: F401  (a fixture)
 from tests.mcp.gateway.conftest import ERAS
 from tests.mcp.gateway.test_servers import gateway_to
+from tests.ports import reserved_port
 
 from demiurge.bootstrap.backend import owner
 from demiurge.bootstrap.gateway import own_names
@@ -119,22 +119,20 @@ async def settings_of(server: Published, programs: Path, folder: Path) -> AsyncI
         env = {name: value.format(folder) for name, value in server.env.items()}
         yield ServerSettings(server.name, command=command, env=env)
         return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    env = {"PORT": str(port), "PATH": f"{BIN}:/usr/bin:/bin"}
-    running = await asyncio.create_subprocess_exec(
-        *command, "streamableHttp", env=env, stderr=subprocess.PIPE, start_new_session=True
-    )
-    try:
-        assert running.stderr is not None
-        async with asyncio.timeout(60):
-            while b"listening" not in (line := await running.stderr.readline()):
-                assert line
-        yield ServerSettings(server.name, "http", url=f"http://127.0.0.1:{port}/mcp")
-    finally:
-        os.killpg(running.pid, signal.SIGKILL)  # node may be the child of a wrapper
-        await running.wait()
+    with reserved_port() as port:
+        env = {"PORT": str(port), "PATH": f"{BIN}:/usr/bin:/bin"}
+        running = await asyncio.create_subprocess_exec(
+            *command, "streamableHttp", env=env, stderr=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            assert running.stderr is not None
+            async with asyncio.timeout(60):
+                while b"listening" not in (line := await running.stderr.readline()):
+                    assert line
+            yield ServerSettings(server.name, "http", url=f"http://127.0.0.1:{port}/mcp")
+        finally:
+            os.killpg(running.pid, signal.SIGKILL)  # node may be the child of a wrapper
+            await running.wait()
 
 
 async def use(server: Published, era: str, settings: ServerSettings, folder: Path, home: Path) -> None:

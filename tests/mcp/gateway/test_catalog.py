@@ -143,7 +143,7 @@ async def test_a_catalog_that_was_read_before_a_change_is_not_kept(shop: Shop, m
 async def test_a_client_that_does_not_read_keeps_no_other_from_hearing_of_a_change(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demiurge.mcp.gateway.server.TELL_S", 0.05)
+    monkeypatch.setattr("demiurge.mcp.gateway.server.TELL_S", 1)
     heard: asyncio.Queue[Any] = asyncio.Queue()
 
     async def never_read(_connection: Any) -> None:

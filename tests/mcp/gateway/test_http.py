@@ -17,6 +17,7 @@ from tests.mcp.gateway.conftest import ERAS, Shop, text_of
 from tests.server.conftest import LONGEST_S, Served, served_on
 
 from demiurge import ToolPolicy
+from demiurge.mcp.gateway import calls
 from demiurge.server import mcp_endpoint
 from mcp import Client
 
@@ -32,7 +33,9 @@ HELLO = {
 
 
 @pytest.fixture
-async def served(shop: Shop) -> AsyncIterator[Served]:
+async def served(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    """The served world. However slow the machine is, a call becomes a task only if it waits for somebody."""
+    monkeypatch.setattr(calls, "TASK_AFTER_S", LONGEST_S)
     async with served_on(shop.world, None) as found:
         yield found
 
@@ -252,7 +255,10 @@ async def test_an_answer_that_comes_twice_answers_one_question_of_a_task(served:
     assert shop.runs == ["leg 0", "leg 1"]
 
 
-async def test_a_long_call_becomes_a_task_that_its_client_can_cancel(served: Served, shop: Shop) -> None:
+async def test_a_long_call_becomes_a_task_that_its_client_can_cancel(
+    served: Served, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "TASK_AFTER_S", 0.05)
     secret = await token(served, "agent")
     made = await result(served, secret, "tools/call", {"name": "wait_for_word", "arguments": {"word": "go"}})
     assert made["status"] == "working"
