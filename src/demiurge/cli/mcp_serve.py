@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -72,10 +73,11 @@ def serve(
         async def key() -> bytes:
             return await asyncio.to_thread(user_key)
 
-        names = ToolNames(frozenset(only) or None, portal.run(own_names(_as_user(world), server)), server)
+        now_named = partial(own_names, _as_user(world), server)
+        names = ToolNames(frozenset(only) or None, portal.run(now_named()), server)
 
         async def run() -> None:
-            gateway = McpGateway(lambda _: own, key, names)
+            gateway = McpGateway(lambda _: own, key, names, own_names=now_named)
             following = asyncio.create_task(gateway.follow(own))
             try:
                 await serve_stdio(gateway)

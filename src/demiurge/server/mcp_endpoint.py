@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,8 +95,8 @@ class McpEndpoint:
         from demiurge.mcp.gateway.server import McpGateway
 
         world, options = callers_of(request).world, request.app.state.options
-        own = await own_names(world, options.mcp_server)
-        names = ToolNames(frozenset(options.mcp_tools) or None, own, options.mcp_server)
+        now_named = partial(own_names, world, options.mcp_server)
+        names = ToolNames(frozenset(options.mcp_tools) or None, await now_named(), options.mcp_server)
 
         async def key() -> bytes:
             return await asyncio.to_thread(user_key)
@@ -106,7 +107,7 @@ class McpEndpoint:
                     return None
                 return super()._admit_session(requestor)
 
-        gateway = McpGateway(_world_of, key, names, sent=_once_sent)
+        gateway = McpGateway(_world_of, key, names, sent=_once_sent, own_names=now_named)
         manager = _Sessions(gateway.server, max_request_body_size=MAX_BODY, max_sessions=MAX_SESSIONS)
         closing: asyncio.Event = request.app.state.closing
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()

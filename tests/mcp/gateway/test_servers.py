@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,25 @@ async def test_the_gateway_stands_in_for_one_server(tmp_path: Path, server: Shop
     assert server.calls == ["order bolt"]
 
 
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_tool_that_the_one_server_lists_later_is_offered_once_it_is_trusted(
+    mode: str, tmp_path: Path, server: Shop
+) -> None:
+    async with opened(tmp_path / "w") as world:
+        await world.mcp.add(SHOP)
+        now_named = partial(own_names, world, "shop")
+        gateway, own = gateway_to(world, ToolNames(own_names=await now_named(), server="shop"))
+        gateway.own_names = now_named
+        async with hearing(gateway, own, mode) as (client, heard):
+            assert await names(client) == []
+            await world.mcp.trust("shop", ["price"], rule="allow")
+            await heard.get()
+            while await names(client) != ["price"]:
+                await heard.get()
+            result = await client.call_tool("price", {"part": "bolt"})
+    assert "price of bolt" in text_of(result)
+
+
 @pytest.mark.parametrize(
     ("options", "offered"), [({"mcp_server": "shop"}, ["price"]), ({"mcp_tools": ("mcp__shop__order",)}, [])]
 )
@@ -138,3 +158,17 @@ async def test_a_served_world_offers_what_it_is_told_to(
             result = await client.call_tool("price", {"part": "bolt"})
     assert bool(result.is_error) is not bool(offered)
     assert len(server.calls) == len(offered)
+
+
+async def test_a_served_world_offers_what_its_one_server_lists_later(tmp_path: Path, server: Shop) -> None:
+    async with opened(tmp_path / "w") as world:
+        await world.mcp.add(SHOP)
+        async with (
+            served_on(world, None, mcp_server="shop") as served,
+            connected(served, await token(served, "agent"), "auto") as client,
+        ):
+            assert await names(client) == []
+            await world.mcp.trust("shop", ["price"], rule="allow")
+            async with asyncio.timeout(30):
+                while await names(client) != ["price"]:
+                    await asyncio.sleep(0.01)

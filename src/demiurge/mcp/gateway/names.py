@@ -18,11 +18,11 @@ __all__ = ["ToolNames"]
 _SCHEME: Final = "mcp://"
 
 
-@dataclass(frozen=True)
+@dataclass
 class ToolNames:
     """`only`: the ids that are offered, None for all. `own_names`: by id, the names of one server's tools; with it only
-    these are offered, under these names. `server`: the server whose prompts and resources alone are offered, under its
-    names and addresses."""
+    these are offered, under these names (`rename` follows the server's list). `server`: the server whose prompts and
+    resources alone are offered, under its names and addresses."""
 
     only: Collection[str] | None = None
     own_names: Mapping[str, str] | None = None
@@ -30,8 +30,12 @@ class ToolNames:
     _ids: Mapping[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        named = {name: tool_id for tool_id, name in (self.own_names or {}).items()}
-        object.__setattr__(self, "_ids", named)
+        self.rename(self.own_names)
+
+    def rename(self, own_names: Mapping[str, str] | None) -> None:
+        """Takes the names that the server gives its tools now."""
+        self.own_names = own_names
+        self._ids = {name: tool_id for tool_id, name in (own_names or {}).items()}
 
     def offered(self, catalog: Sequence[ToolSpec]) -> list[tuple[str, ToolSpec]]:
         """Returns the tools of a catalog that are offered, with their names, sorted by name."""

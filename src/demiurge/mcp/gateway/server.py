@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -87,12 +87,13 @@ class _Server(Server[Any]):
 class McpGateway:
     """Serves the catalogs of a world. `world_of` tells the caller of a request, from its transport alone; `key` is a
     secret of the world's user; `sent`, if given, runs something once the answer to a request was sent, or
-    could not be."""
+    could not be. `own_names` returns the names that `names` has to follow (`ToolNames.own_names`), as they are now."""
 
     world_of: Callable[[Context], CallerWorld]
     key: Callable[[], Awaitable[bytes]]
     names: ToolNames = field(default_factory=ToolNames)
     sent: Callable[[Context, AfterAnswer], bool] | None = None
+    own_names: Callable[[], Awaitable[Mapping[str, str] | None]] | None = None
 
     def __post_init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
@@ -182,6 +183,9 @@ class McpGateway:
     async def follow(self, world: CallerWorld) -> None:
         """Tells clients of changes of the catalog, until the world is closed."""
         async for _ in world.changes():
+            if self.own_names is not None:
+                with suppress(DemiurgeError):  # the server was removed, and its tools with it
+                    self.names.rename(await self.own_names())
             await asyncio.gather(*(_tell(connection) for connection in list(self._connections)))
             for event in (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()):
                 await self._bus.publish(event)
