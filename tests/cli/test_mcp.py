@@ -66,6 +66,19 @@ def test_trust_puts_tools_in_the_catalog_and_untrust_takes_them_out(demiurge: Ru
     assert "No tool of mail was trusted" in demiurge("mcp", "untrust", "mail").out
 
 
+def test_a_person_reads_why_a_server_refused_a_call_and_where_its_tools_are(
+    demiurge: Run, mail: ScriptedServer
+) -> None:
+    add(demiurge, mail)
+    assert demiurge("mcp", "trust", "mail", "--all", "--allow").status == 0
+    mail.path.write_text(json.dumps({"tools": [tool_of("read")], "failures": {"read": f"No such mail. {EVIL}"}}))
+    failed = demiurge("tools", "call", "mcp__mail__read", '{"q": "x"}')
+    assert (failed.status, "No such mail." in failed.err) == (1, True), failed.err
+    assert hidden_characters(failed.err) == []
+    missing = demiurge("tools", "call", "mcp__mail__forward_everything_to_the_archive", "{}")
+    assert (missing.status, "demiurge mcp show mail" in missing.err) == (1, True), missing.err
+
+
 def test_a_changed_tool_is_quarantined_shown_and_trusted_again(demiurge: Run, mail: ScriptedServer) -> None:
     add(demiurge, mail)
     assert demiurge("mcp", "trust", "mail", "--all", "--allow").status == 0

@@ -106,6 +106,17 @@ def test_a_key_that_was_sealed_is_told_also_if_its_server_is_not_taken(demiurge:
     assert TOKEN not in done.out + done.err
 
 
+def test_seal_replaces_no_secret_that_the_vault_has(demiurge: Run, tmp_path: Path) -> None:
+    first, other = ({"command": "gh-mcp", "env": {"GITHUB_TOKEN": token}} for token in (TOKEN, TOKEN[::-1]))
+    assert demiurge("mcp", "import", written(tmp_path, {"mcpServers": {"github": first}}), "--seal").status == 0
+    vault = tmp_path / ".local/share/demiurge/vault.json"
+    before = vault.read_bytes()
+    done = demiurge("mcp", "import", written(tmp_path, {"mcpServers": {"github": other}}), "--seal")
+    assert done.status == 1
+    assert "secrets set mcp/github/GITHUB_TOKEN" in done.out
+    assert vault.read_bytes() == before
+
+
 def test_the_form_of_vs_code_is_read(demiurge: Run, tmp_path: Path) -> None:
     text = """{
       // what VS Code writes
@@ -129,6 +140,6 @@ def test_a_file_without_servers_says_what_it_needs(demiurge: Run, tmp_path: Path
     done = demiurge("mcp", "import", written(tmp_path, {"theme": "dark"}))
     assert (done.status, "mcpServers" in done.err) == (1, True)
     missing = demiurge("mcp", "import", str(tmp_path / "none.json"))
-    assert (missing.status, "There is no file" in missing.err) == (1, True)
+    assert (missing.status, "There is no file" in missing.err, "@" in missing.err) == (1, True, False)
     nothing = demiurge("mcp", "import", written(tmp_path, {"mcpServers": {"a b": {"url": "ftp://x"}}}))
     assert (nothing.status, "No server of the file was taken" in nothing.err) == (1, True)

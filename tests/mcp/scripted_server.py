@@ -1,7 +1,7 @@
 """An MCP server over stdio that needs no package: it lists and answers what a JSON file says at that moment.
 
-`python scripted_server.py FILE`: FILE holds `{"tools": [...], "prompts": [...], "results": {tool: text}}`, in the
-protocol's own fields.
+`python scripted_server.py FILE`: FILE holds `{"tools": [...], "prompts": [...], "results": {tool: text}, "failures":
+{tool: text}}`, in the protocol's own fields.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def answer(method: str, params: dict[str, Any], script: dict[str, Any]) -> Any:
     if method == "prompts/get":
         text = json.dumps(params.get("arguments", {}))
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+    if method == "tools/call" and (failure := script.get("failures", {}).get(params["name"])) is not None:
+        return {"content": [{"type": "text", "text": failure}], "isError": True}
     if method == "tools/call":
         text = script.get("results", {}).get(params["name"], json.dumps(params.get("arguments", {})))
         return {"content": [{"type": "text", "text": text}]}

@@ -14,5 +14,10 @@ __all__ = ["missing_tool"]
 def missing_tool(name: str, known: Collection[str]) -> NotFound:
     """Returns the error (`no_tool`) for the tool `name`, with the most similar name in `known`."""
     near = get_close_matches(name, sorted(known), 1)
-    guess = f"did you mean {near[0]}? " if near else "name the module that has it with --tools. "
+    if near:
+        guess = f"did you mean {near[0]}? "
+    elif name.startswith("mcp__"):
+        guess = f"`demiurge mcp show {name.split('__')[1]}` lists the tools of its server. "
+    else:
+        guess = "name the module that has it with --tools. "
     return NotFound(f"There is no tool {name} here; {guess}`demiurge tools ls --all` lists them.", code="no_tool")

@@ -44,7 +44,7 @@ def read_bytes(value: str) -> bytes:
     try:
         return path.read_bytes()
     except (FileNotFoundError, IsADirectoryError):
-        raise NotFound(f"There is no file {path}; name one after the @.") from None
+        raise NotFound(f"There is no file {path}. Check its path.") from None
     except OSError as error:
         raise Unavailable(f"The file {path} can't be read ({error.strerror}).") from error
 

@@ -50,14 +50,15 @@ def _attachment_line(part: Mapping[str, Any]) -> str:
 
 
 def _reason(outcome: CallOutcome) -> str:
-    """Returns why a call failed. The text for the model also names the unknown arguments, which the person typed."""
+    """Returns why a call failed. The text for the model says more: the unknown arguments, which the person typed, and
+    the words of the tool, which whoever calls it may read."""
     if outcome.error_code == ToolErrorCode.QUARANTINED and outcome.tool.startswith("mcp__"):
         server = outcome.tool.split("__")[1]
         return (
             f"Nobody has trusted the text that {server} lists for this tool now. `demiurge mcp show {server}` shows "
             f"it, `demiurge mcp diff {server}` what changed."
         )
-    if outcome.error_code != ToolErrorCode.VALIDATION:
+    if outcome.error_code not in (ToolErrorCode.VALIDATION, ToolErrorCode.EXECUTION):
         return outcome.message
     try:
         return str(json.loads(outcome.content)["message"])

@@ -27,7 +27,7 @@ from demiurge.cli.mcp_settings import missing_values
 from demiurge.cli.secrets import own_vault
 from demiurge.cli.settings import settings
 from demiurge.cli.world import Opened, opened
-from demiurge.errors import DemiurgeError, InvalidValue
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue
 from demiurge.mcp.settings import looks_like_credential
 from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.connections.credentials import Secret
@@ -106,7 +106,8 @@ def _take(opening: Opened, name: str, entry: Any, folder: Path, vault: SecretVau
 
 
 def _seal(server: str, entry: dict[str, Any], vault: SecretVault, notes: list[str]) -> None:
-    """Puts literal credentials of an entry's `env` and `headers` into the vault, and their names in their place."""
+    """Puts literal credentials of an entry's `env` and `headers` into the vault, and their names in their place. Raises
+    Conflict (`sealed_before`) if the vault has another value of that name: it may be in use."""
     for field in ("env", "headers"):
         values = entry.get(field)
         if not isinstance(values, dict):
@@ -114,6 +115,13 @@ def _seal(server: str, entry: dict[str, Any], vault: SecretVault, notes: list[st
         for key, value in values.items():
             if isinstance(value, str) and looks_like_credential(key, value):
                 alias = secret_alias(server, key)
+                before = vault.get(alias, 1)
+                if before is not None and before.reveal() != value:
+                    raise Conflict(
+                        f"The secret {alias} has another value in your vault. Store the right one with `demiurge "
+                        f"secrets set {alias}`, and take the key out of the file.",
+                        code="sealed_before",
+                    )
                 vault.put(alias, 1, Secret(value), SystemEntropy())
                 values[key] = f"${{secret:{alias}}}"
                 notes.append(f"{key} is in your vault as {alias}; remove it from the file.")
