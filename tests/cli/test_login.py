@@ -11,6 +11,7 @@ import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.canaries.search import bytes_below, find_values
@@ -67,6 +68,17 @@ def test_a_person_logs_in_with_a_browser(
     said = [text for each in (done, shown, again, ended) for text in (each.out, each.err)]
     exported = demiurge("journal", "export").out
     assert find_values(server.secrets(), *said, exported, *bytes_below(tmp_path)) == []
+
+
+def test_a_person_reads_which_server_gets_the_answer_of_a_login_at_another_host(
+    demiurge: Run, server: LoginServer, browser: list[str]
+) -> None:
+    told = "127.0.0.1 asks you to log in at localhost, and gets the answer."
+    assert told not in demiurge("connections", "add", "--oauth", server.resource).err
+    address = f"http://localhost:{urlsplit(server.url).port}/authorize"
+    server.server_metadata = {"authorization_endpoint": address}
+    done = demiurge("connections", "add", "--oauth", server.resource)
+    assert (done.status, told in done.err, "Log in at localhost with this link" in done.err) == (0, True, True)
 
 
 def test_a_connection_whose_login_was_ended_is_listed(demiurge: Run, server: LoginServer, browser: list[str]) -> None:

@@ -118,6 +118,21 @@ async def test_a_connection_that_cannot_be_lent_is_told_when_the_server_is_reach
     assert server.asked("/mcp")[-1].headers.get("authorization") is None
 
 
+async def test_a_redirect_takes_the_token_to_no_path_that_it_is_not_for(
+    clients: McpClients, server: LoginServer
+) -> None:
+    asked = protect(server)
+    server.answers["/mcp/below"] = server.answers["/mcp"]
+    server.answers["/mcp"] = (307, {"location": "/mcp/below"}, b"")
+    assert "ada" in str((await call(clients, server)).message)
+    await clients.close()
+    assert asked
+    del server.answers["/mcp/below"]
+    server.answers["/mcp"] = (307, {"location": "/elsewhere"}, b"")
+    assert "another server" in (await failed(clients, server)).message
+    assert server.asked("/elsewhere") == []
+
+
 async def test_a_missing_scope_is_told_to_people_alone(clients: McpClients, server: LoginServer) -> None:
     protect(server)
     await clients.list_tools(settings(server))

@@ -93,10 +93,10 @@ class Connections:
         """Has a person log in at the authorization server of the protected address `url` (OAuth 2.1), adds a connection
         with the tokens, which are renewed from then on, and returns its id.
 
-        `show` is called with the server's host and the link for the person's browser. `scopes`, `client_id`,
-        `client_secret` and `networks`: see `LoginRequest`. `provider`: the connection's name, by default the host of
-        `url`. `timeout_s`: how long the person has. The other arguments are those of `add`. Raises LoginFailed,
-        InvalidValue.
+        `show` is called with the authorization server's host and the link for the person's browser (`ShowLink`).
+        `scopes`, `client_id`, `client_secret` and `networks`: see `LoginRequest`. `provider`: the connection's name, by
+        default the host of `url`. `timeout_s`: how long the person has. The other arguments are those of `add`. Raises
+        LoginFailed, InvalidValue.
         """
         self._require_user()
         wanted = LoginRequest(url, tuple(scopes), client_id, client_secret, tuple(networks))

@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 import webbrowser
+from urllib.parse import urlsplit
 
 from demiurge.capabilities.oauth.flow import LOGIN_SECONDS, ShowLink
 from demiurge.cli import output
@@ -22,7 +23,13 @@ def link_shower(*, opens: bool) -> ShowLink:
 
     async def show(host: str, url: str) -> None:
         minutes = f"{LOGIN_SECONDS / 60:.0f} minutes"
-        output.notice(f"Log in at {host} with this link, within {minutes} (Ctrl-C stops):\n{url}")
+        place = urlsplit(url).hostname or ""
+        if place != host:
+            output.notice(
+                f"{host} asks you to log in at {place}, and gets the answer. Go on only if you know that {place} "
+                f"belongs to {host}: else it gets your account at {place}."
+            )
+        output.notice(f"Log in at {place} with this link, within {minutes} (Ctrl-C stops):\n{url}")
         if opens and _has_windows():
             await asyncio.to_thread(_open, url)
 

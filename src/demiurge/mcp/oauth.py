@@ -55,7 +55,7 @@ class ConnectionAuth(httpx2.Auth):
     for a model too. Raises InvalidValue for an address to which no token may go."""
 
     def __init__(self, lender: TokenLender, connection_id: str, url: str) -> None:
-        self._lender, self._connection_id, self._url = lender, connection_id, url
+        self._lender, self._connection_id = lender, connection_id
         self._origin = _origin(httpx2.URL(url))
         self._sent: deque[LeakWatch] = deque(maxlen=_REMEMBERED)
         self._headers = {"authorization"}
@@ -77,11 +77,11 @@ class ConnectionAuth(httpx2.Auth):
             self._strip(request)
             yield request
             return
-        credentials = await self._lend()
+        credentials = await self._lend(request)
         self._authorize(request, credentials)
         response = yield request
         if response.status_code == 401 and _origin(response.url) == self._origin:
-            fresh = await self._other_than(credentials)
+            fresh = await self._other_than(request, credentials)
             if fresh is None:
                 return
             await response.aread()
@@ -89,17 +89,18 @@ class ConnectionAuth(httpx2.Auth):
             response = yield request
         await self._judge(response)
 
-    async def _lend(self, refused: Credentials | None = None) -> Credentials:
+    async def _lend(self, request: httpx2.Request, refused: Credentials | None = None) -> Credentials:
+        """Returns the credentials for a request. Its address may be another one of the server, after a redirect."""
         try:
-            return await self._lender.lend(self._connection_id, self._url, refused)
+            return await self._lender.lend(self._connection_id, str(request.url), refused)
         except DemiurgeError as error:
             self._tell(error.message)
             raise Unavailable(error.message, code=error.code) from None
 
-    async def _other_than(self, refused: Credentials) -> Credentials | None:
+    async def _other_than(self, request: httpx2.Request, refused: Credentials) -> Credentials | None:
         """Returns renewed credentials; None if there are none, and `problem` says why."""
         try:
-            fresh = await self._lend(refused)
+            fresh = await self._lend(request, refused)
         except Unavailable:
             return None
         if fresh.access_token.reveal() == refused.access_token.reveal():

@@ -179,6 +179,8 @@ async def test_metadata_is_looked_for_in_the_order_of_the_protocol(server: Login
         ({"server_metadata": {"token_endpoint": "http://other.example/token"}}, "metadata_invalid", "no https"),
         ({"server_metadata": {"authorization_endpoint": "file:///etc/passwd"}}, "metadata_invalid", "no https"),
         ({"server_metadata": {"authorization_endpoint": "https://a@b.example/"}}, "metadata_invalid", "no https"),
+        ({"server_metadata": {"authorization_endpoint": "https://b.example/\ud800"}}, "metadata_invalid", "no https"),
+        ({"resource_metadata": {"resource": "https://b.example/\udfff"}}, "metadata_invalid", "no https"),
         ({"server_metadata": {"response_types_supported": ["token"]}}, "metadata_invalid", "no authorization codes"),
         ({"resource_metadata": {"resource": "https://other.example/mcp"}}, "metadata_invalid", "another resource"),
         ({"resource_metadata": {"authorization_servers": []}}, "metadata_invalid", "no authorization server"),
@@ -194,8 +196,6 @@ async def test_metadata_is_looked_for_in_the_order_of_the_protocol(server: Login
             "client_id_missing",
             "--client-id https://",
         ),
-        ({"redirect": {"state": "another"}}, "redirect_invalid", "state"),
-        ({"redirect": {"state": None}}, "redirect_invalid", "state"),
         ({"redirect": {"iss": "https://other.example"}}, "redirect_invalid", "another authorization server"),
         ({"redirect": {"iss": None}}, "redirect_invalid", "names itself"),
         ({"redirect": {"code": None}}, "redirect_invalid", "has no code"),
@@ -221,6 +221,8 @@ async def test_a_lying_server_gets_no_code(server: LoginServer, lie: dict[str, A
         ({"access_token": "two\nlines"}, "without a usable token"),
         ({"access_token": ["canary-ACCESS-1"]}, "without a usable token"),
         ({"refresh_token": {"a": "canary-REFRESH-1"}}, "without a usable token"),
+        ({"access_token": "canary-ACCESS-1\u00f6"}, "characters that no token has"),
+        ({"refresh_token": "canary-REFRESH-1\ud800"}, "characters that no token has"),
     ],
 )
 async def test_an_answer_without_a_bearer_token_is_refused(server: LoginServer, token: Any, said: str) -> None:
@@ -291,6 +293,7 @@ async def test_a_refused_token_is_said_without_the_servers_words(server: LoginSe
         ({"client_id": None}, "cannot use"),
         ({"token_endpoint_auth_method": "private_key_jwt"}, "cannot use"),
         ({"token_endpoint_auth_method": "client_secret_post"}, "cannot use"),
+        ({"token_endpoint_auth_method": "client_secret_post", "client_secret": "canary-SECRET\ud800"}, "cannot use"),
     ],
 )
 async def test_a_registration_that_cannot_be_used_is_refused(
@@ -329,7 +332,42 @@ async def test_a_public_address_leads_to_no_private_one(server: LoginServer) -> 
         )
 
 
-@pytest.mark.parametrize("host", ["http://127.0.0.1:9", "http://localhost", "https://10.0.0.7", "https://[::1]"])
+@pytest.mark.parametrize("leads_to", [["127.0.0.1"], ["10.0.0.7"], ["::1"], []])
+async def test_a_browser_is_not_sent_to_a_name_of_a_private_address(server: LoginServer, leads_to: list[str]) -> None:
+    async def resolve(_host: str, _port: int) -> list[str]:
+        if not leads_to:
+            raise OSError
+        return leads_to
+
+    links: list[str] = []
+
+    async def show(_host: str, link: str) -> None:
+        links.append(link)
+
+    url = parse_url("https://tracker.example/mcp")
+    document = {
+        "resource": str(url),
+        "authorization_servers": ["https://as.example"],
+        "issuer": "https://as.example",
+        "authorization_endpoint": "https://router.example/reboot",
+        "token_endpoint": "https://as.example/token",
+        "code_challenge_methods_supported": ["S256"],
+    }
+
+    class Web(GuardedHttp):
+        async def send(self, grant: Any, request: GuardedRequest, **_: Any) -> GuardedAnswer:
+            return GuardedAnswer(200, request.url, {}, json.dumps(document).encode())
+
+    wanted = LoginRequest(str(url), client_id="given")
+    with pytest.raises(LoginFailed, match=r"^router\.example (leads to an address outside|has no address)") as told:
+        await log_in(Web(resolve=resolve), wanted, show, FixedClock(0), SystemEntropy(), timeout_s=0.05)
+    assert (told.value.code, links) == ("oauth_unavailable", [])
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["http://127.0.0.1:9", "http://localhost", "https://a.localhost:8443", "https://10.0.0.7", "https://[::1]"],
+)
 @pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "issuer", "resource_metadata"])
 async def test_the_metadata_of_a_public_address_names_no_private_one(host: str, name: str) -> None:
     url = parse_url("https://tracker.example/mcp")
@@ -384,6 +422,45 @@ async def test_a_login_that_nobody_finishes_ends(server: LoginServer) -> None:
     with pytest.raises(LoginFailed) as told:
         await log_in(GuardedHttp(), request, ignore, FixedClock(0), SystemEntropy(), timeout_s=0.05)
     assert told.value.code == "login_timeout"
+
+
+@pytest.mark.parametrize("state", ["another", None])
+async def test_a_redirect_with_another_state_decides_nothing(server: LoginServer, state: str | None) -> None:
+    server.redirect = {"state": state}
+    request = LoginRequest(server.resource)
+    with pytest.raises(LoginFailed) as told:
+        await log_in(GuardedHttp(), request, browse, FixedClock(0), SystemEntropy(), timeout_s=0.05)
+    assert (told.value.code, server.asked("/token")) == ("login_timeout", [])
+
+
+async def test_a_page_that_sends_the_browser_to_the_redirect_address_first_spoils_no_login(server: LoginServer) -> None:
+    answers: list[httpx.Response] = []
+
+    async def hurried(host: str, url: str) -> None:
+        redirect = httpx.URL(httpx.URL(url).params["redirect_uri"])
+        async with httpx.AsyncClient(trust_env=False) as client:
+            queries = ({"code": "theirs", "state": "guessed"}, {"error": "access_denied"}, {"state": "\u00e9"})
+            answers.extend([await client.get(redirect, params=query) for query in queries])
+        await browse(host, url)
+
+    await login(server, hurried)
+    assert [answer.status_code for answer in answers] == [400, 400, 400]
+    assert all("Not this login" in answer.text and "theirs" not in answer.text for answer in answers)
+    [asked] = server.asked("/token")
+    assert asked.form["code"] == "canary-CODE-1"
+
+
+async def test_the_host_that_gets_the_answer_is_shown_where_the_login_is_at_another_one(server: LoginServer) -> None:
+    port = parse_url(server.url).port
+    server.server_metadata = {"authorization_endpoint": f"http://localhost:{port}/authorize"}
+    shown: list[tuple[str, str]] = []
+
+    async def show(host: str, url: str) -> None:
+        shown.append((host, httpx.URL(url).host))
+        await browse(host, url)
+
+    await login(server, show)
+    assert shown == [("127.0.0.1", "localhost")]
 
 
 async def test_only_the_exact_redirect_address_is_answered(server: LoginServer) -> None:

@@ -179,7 +179,7 @@ class GuardedHttp:
 
     async def _exchange(self, journey: _Journey, hop: GuardedRequest, *, follows: bool) -> GuardedAnswer:
         """Sends one request to the first checked address that accepts a connection."""
-        addresses = await self._addresses(journey.grant, hop.url)
+        addresses = await self.addresses(journey.grant, hop.url)
         for address in addresses:
             try:
                 return await self._ask(journey, hop, address, follows=follows)
@@ -189,8 +189,9 @@ class GuardedHttp:
                     raise HttpRefused(message, code="tls_failed") from None
         raise HttpRefused(f"No connection to {hop.url.host} could be made.", code="connect_failed")
 
-    async def _addresses(self, grant: Mapping[str, Any], url: WebUrl) -> list[str]:
-        """Returns the addresses that the request may go to. The name is resolved once only."""
+    async def addresses(self, grant: Mapping[str, Any], url: WebUrl) -> list[str]:
+        """Returns the addresses that a request to `url` may go to. The name is resolved once only. Raises HttpRefused
+        (`name_not_found`, `address_refused`)."""
         granted = networks(sorted(grant.get("internal_networks") or ()))
         try:
             ip_address(url.host)

@@ -26,7 +26,7 @@ _URL = re.compile(
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:@%]+)(:(?P<port>[0-9]{1,5}))?")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_UNREADABLE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029]")
+_UNREADABLE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ud800-\udfff]")
 _SINCE_2008 = re.compile("[\u00df\u03c2\u200c\u200d\u1e9e]")
 """Characters that the two standards for internationalised names (IDNA 2003 and 2008) turn into two different names."""
 _PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F))

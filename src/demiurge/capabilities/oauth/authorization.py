@@ -19,7 +19,7 @@ from demiurge.capabilities.oauth.metadata import AuthorizationServer
 from demiurge.tools.connections.credentials import Secret
 from demiurge.values.clock import Entropy
 
-__all__ = ["CodeRequest"]
+__all__ = ["CodeRequest", "new_state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class CodeRequest:
         redirect_uri: str,
         resource: str,
         scopes: tuple[str, ...],
+        state: str,
         entropy: Entropy,
     ) -> CodeRequest:
-        """Returns a request with a fresh state and a fresh verifier."""
-        state, verifier = _text(entropy.token(32)), Secret(_text(entropy.token(48)))
-        return cls(server, client, redirect_uri, resource, scopes, state, verifier)
+        """Returns a request with a fresh verifier. `state`: a fresh one (`new_state`)."""
+        return cls(server, client, redirect_uri, resource, scopes, state, Secret(_text(entropy.token(48))))
 
     @property
     def url(self) -> str:
@@ -83,6 +83,11 @@ class CodeRequest:
         if not query.get("code"):
             raise _invalid(f"The redirect of {host} has no code.")
         return Secret(query["code"])
+
+
+def new_state(entropy: Entropy) -> str:
+    """Returns a state for one login. Only the authorization server that is asked gets to know it."""
+    return _text(entropy.token(32))
 
 
 def _text(raw: bytes) -> str:

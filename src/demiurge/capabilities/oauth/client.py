@@ -11,7 +11,7 @@ from demiurge.capabilities.oauth.endpoints import endpoint
 from demiurge.capabilities.oauth.errors import LoginFailed, known_error
 from demiurge.capabilities.oauth.exchange import OAuthHttp, basic_header
 from demiurge.capabilities.oauth.metadata import AUTH_METHODS, AuthorizationServer
-from demiurge.tools.connections.credentials import Secret
+from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS, Secret
 
 __all__ = ["OAuthClient", "choose_client", "is_document_id"]
 
@@ -116,7 +116,8 @@ def _registered(document: Mapping[str, Any], asked: str) -> OAuthClient | None:
         return None
     if method == "none":
         return OAuthClient(str(client_id))
-    return OAuthClient(str(client_id), Secret(secret), method) if isinstance(secret, str) and secret else None
+    is_usable = isinstance(secret, str) and 0 < len(secret) <= MAX_SECRET_CHARACTERS and secret.isprintable()
+    return OAuthClient(str(client_id), Secret(str(secret)), method) if is_usable else None
 
 
 def _method(server: AuthorizationServer, secret: Secret | None) -> str:

@@ -37,10 +37,10 @@ def named_endpoint(text: object, name: str, networks: Sequence[str]) -> WebUrl:
     this machine or of a private network. So no server has a browser or this program ask them. Raises LoginFailed
     (`metadata_invalid`)."""
     url = endpoint(text, name)
-    host = "127.0.0.1" if url.host == "localhost" else url.host
+    host = "127.0.0.1" if _is_localhost(url.host) else url.host
     try:
         kind = refused(host, parse_networks(networks))
-    except ValueError:  # a name, which is resolved when it is asked
+    except ValueError:  # a name, which is resolved before it is asked
         return url
     if kind is not None:
         raise LoginFailed(f"{name} is {with_article(kind)} address, which is not allowed.", code="metadata_invalid")
@@ -53,6 +53,11 @@ def is_loopback(url: WebUrl) -> bool:
         return ip_address(url.host).is_loopback
     except ValueError:
         return url.host == "localhost"
+
+
+def _is_localhost(host: str) -> bool:
+    """Returns whether browsers take a name for this machine (RFC 6761, 6.3)."""
+    return host == "localhost" or host.endswith(".localhost")
 
 
 def origin_of(url: WebUrl) -> str:

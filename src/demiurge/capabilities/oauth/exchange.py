@@ -6,6 +6,7 @@ none. No answer is quoted in an error or a log.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,16 @@ class OAuthHttp:
 
     def __init__(self, guarded: GuardedHttp, networks: Sequence[str] = ()) -> None:
         self._guarded, self.networks = guarded, tuple(networks)
+
+    async def require_reachable(self, url: WebUrl) -> None:
+        """Raises LoginFailed (`oauth_unavailable`) if the host of `url` leads to no address that may be asked."""
+        try:
+            async with asyncio.timeout(SECONDS):
+                await self._guarded.addresses(grant_for(url, self.networks), url)
+        except TimeoutError:
+            raise _unavailable(url, _REASONS["timeout"], "timeout") from None
+        except DemiurgeError as error:
+            raise _unavailable(url, _REASONS[error.code], error.code) from None
 
     async def look(self, method: str, url: WebUrl, body: bytes = b"") -> GuardedAnswer:
         """Sends a request without credentials, and follows no redirect."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from demiurge.capabilities.http.guarded import GuardedHttp
-from demiurge.capabilities.oauth.authorization import CodeRequest
+from demiurge.capabilities.oauth.authorization import CodeRequest, new_state
 from demiurge.capabilities.oauth.client import choose_client
 from demiurge.capabilities.oauth.discovery import Discovered, discover
 from demiurge.capabilities.oauth.endpoints import allowed_networks, endpoint
@@ -25,7 +25,9 @@ LOGIN_SECONDS: Final = 300.0
 """How long a person has for the login in the browser."""
 
 ShowLink = Callable[[str, str], Awaitable[None]]
-"""Shows a person the link of a login: the host of the authorization server, and the address for the browser."""
+"""Shows a person the link of a login: the host of the authorization server, which gets the answer of the login, and the
+address for the browser. An authorization server may send a person to another host to log in. If that one does not
+belong to it, the answer gives it the person's account there, so the person has to see both."""
 
 _OFFLINE: Final = "offline_access"
 _MS: Final = 1_000_000
@@ -70,10 +72,12 @@ async def log_in(
     if wanted.issuer is not None and server.issuer != wanted.issuer:
         why = "It does not know the client's id that was given. Add a connection with an id for it."
         raise LoginFailed(f"{url.host} now names another authorization server. {why}", code="metadata_invalid")
-    async with LoopbackRedirect() as redirect:
+    await http.require_reachable(server.authorization_endpoint)
+    state = new_state(entropy)
+    async with LoopbackRedirect(state) as redirect:
         client = await choose_client(http, server, redirect.uri, scopes, wanted.client_id, wanted.client_secret)
-        request = CodeRequest.draw(server, client, redirect.uri, found.resource.identifier, scopes, entropy)
-        await show(server.authorization_endpoint.host, request.url)
+        request = CodeRequest.draw(server, client, redirect.uri, found.resource.identifier, scopes, state, entropy)
+        await show(endpoint(server.issuer, "The issuer").host, request.url)
         code = request.code(await redirect.query(timeout_s))
     now_ms = clock.now_ns() // _MS
     credentials, granted = await exchange_code(http, request, code, now_ms)

@@ -1,12 +1,14 @@
 """Waits for the browser: a web server on 127.0.0.1 that takes one redirect of an authorization server.
 
 It listens on a port that the machine chooses and answers at one path only, to requests that name this very address. The
-first redirect decides; its page repeats nothing of what was sent.
+first redirect with the state of the login decides; others, which any page can have a browser send, change nothing. The
+pages repeat nothing of what was sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
@@ -23,8 +25,14 @@ REQUEST_SECONDS: Final = 10.0
 _PAGE: Final = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>Demiurge</title>"
     "<body style='font: 1.1rem system-ui; margin: 4rem auto; max-width: 32rem'>"
-    "<h1>Back to the terminal</h1><p>Demiurge has the answer of the server and goes on there. "
+)
+_DONE: Final = (
+    f"{_PAGE}<h1>Back to the terminal</h1><p>Demiurge has the answer of the server and goes on there. "
     "You can close this page.</p>"
+)
+_FOREIGN: Final = (
+    f"{_PAGE}<h1>Not this login</h1><p>This answer does not belong to the login that Demiurge waits for: its state is "
+    "another one. Open the link in the terminal again.</p>"
 )
 _HEADERS: Final = (
     "cache-control: no-store\r\nreferrer-policy: no-referrer\r\nx-content-type-options: nosniff\r\n"
@@ -34,9 +42,10 @@ _HEADERS: Final = (
 
 
 class LoopbackRedirect:
-    """`async with LoopbackRedirect() as redirect`: `redirect.uri` is where the browser has to be sent."""
+    """`async with LoopbackRedirect(state) as redirect`: `redirect.uri` is where the browser has to be sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: str) -> None:
+        self._state = state
         self._server: asyncio.Server | None = None
         self._query: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         self._authority = ""
@@ -58,8 +67,8 @@ class LoopbackRedirect:
         return f"http://{self._authority}{PATH}"
 
     async def query(self, timeout_s: float) -> dict[str, str]:
-        """Returns the query of the first redirect. A parameter that comes twice is refused. Raises LoginFailed
-        (`login_timeout`, `redirect_invalid`)."""
+        """Returns the query of the first redirect with the state of the login. A parameter that comes twice is refused.
+        Raises LoginFailed (`login_timeout`, `redirect_invalid`)."""
         try:
             return await asyncio.wait_for(asyncio.shield(self._query), timeout_s)
         except TimeoutError:
@@ -85,13 +94,17 @@ class LoopbackRedirect:
         if method != "GET":
             return _response("405 Method Not Allowed", "")
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=32)
+        if not any(
+            name == "state" and hmac.compare_digest(value.encode(), self._state.encode()) for name, value in pairs
+        ):
+            return _response("400 Bad Request", _FOREIGN)
         if not self._query.done():
             if len({name for name, _ in pairs}) < len(pairs):
                 why = "The redirect of the authorization server has a parameter twice. Start the login again."
                 self._query.set_exception(LoginFailed(why, code="redirect_invalid"))
             else:
                 self._query.set_result(dict(pairs))
-        return _response("200 OK", _PAGE)
+        return _response("200 OK", _DONE)
 
 
 def _response(status: str, page: str) -> bytes:

@@ -118,6 +118,8 @@ def _read(document: Mapping[str, Any], now_ms: int) -> Credentials | str:
         return "a token that is no bearer token, which Demiurge does not use"
     lifetime, refresh_token = _seconds(document.get("expires_in")), document.get("refresh_token") or None
     ends_ms = None if lifetime is None else now_ms + lifetime * 1000
+    if not all(str(token).isascii() for token in (document.get("access_token"), refresh_token)):
+        return "a token with characters that no token has"
     try:
         return Credentials(document.get("access_token"), refresh_token=refresh_token, expires_at_ms=ends_ms)  # type: ignore[arg-type]
     except InvalidValue:
