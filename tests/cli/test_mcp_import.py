@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ import pytest
 from tests.canaries.search import bytes_below, find_values
 from tests.cli.conftest import Run
 from tests.cli.mcp_servers import ScriptedServer, tool_of
+
+from demiurge.bootstrap.secrets import open_vault
+from demiurge.tools.connections.credentials import Secret
+from demiurge.values.clock import SystemEntropy
 
 TOKEN = "ghp_0123456789abcdefABCDEF0123456789abcd"
 
@@ -98,12 +103,56 @@ def test_seal_puts_keys_of_the_file_into_the_vault(demiurge: Run, tmp_path: Path
     assert find_values([TOKEN], *bytes_below(world)) == []
 
 
-def test_a_key_that_was_sealed_is_told_also_if_its_server_is_not_taken(demiurge: Run, tmp_path: Path) -> None:
-    server = {"command": "gh-mcp", "env": {"GITHUB_TOKEN": TOKEN}}
-    done = demiurge("mcp", "import", written(tmp_path, {"mcpServers": {"core": server}}), "--seal")
-    assert done.status == 1
-    assert "GITHUB_TOKEN is in your vault as mcp/core/GITHUB_TOKEN" in done.out
-    assert TOKEN not in done.out + done.err
+@pytest.mark.parametrize(
+    ("name", "key"), [("core", "GITHUB_TOKEN"), ("github", "\x1b]0;a\x07\nmail: taken\n_TOKEN"), ("there", "A_TOKEN")]
+)
+def test_no_key_of_a_server_that_is_not_taken_is_sealed(demiurge: Run, tmp_path: Path, name: str, key: str) -> None:
+    demiurge("mcp", "add", "there", "--", "true")
+    server = {"command": "gh-mcp", "env": {key: TOKEN}}
+    done = demiurge("mcp", "import", written(tmp_path, {"mcpServers": {name: server}}), "--seal")
+    assert (done.status, TOKEN in done.out + done.err) == (1, False)
+    assert "vault" not in done.out
+    assert len(done.out.splitlines()) == 2, "the header, and one line for the server"
+    rows = demiurge("secrets", "ls", "--json").document["secrets"]
+    assert [row["alias"] for row in rows if row["alias"].startswith("mcp/")] == []
+
+
+def test_a_file_does_not_replace_a_secret_that_the_vault_has(demiurge: Run, tmp_path: Path) -> None:
+    vault = open_vault(os.environ)
+    assert vault is not None
+    vault.put("mcp/github/GITHUB_TOKEN", 1, Secret("the user's own token"), SystemEntropy())
+    server = {"command": "gh-mcp", "env": {"OTHER_TOKEN": TOKEN, "GITHUB_TOKEN": TOKEN}}
+    document = {"mcpServers": {"github": server, "mail": {"command": "mail"}}}
+    done = demiurge("mcp", "import", written(tmp_path, document), "--seal", "--json")
+    assert "The secret mcp/github/GITHUB_TOKEN has another value" in became(done)["github"]
+    assert became(done)["mail"] == "mail"
+    kept = vault.get("mcp/github/GITHUB_TOKEN", 1)
+    assert kept is not None
+    assert kept.reveal() == "the user's own token"
+    assert vault.get("mcp/github/OTHER_TOKEN", 1) is None
+
+
+def test_two_keys_with_one_name_in_the_vault_are_refused(demiurge: Run, tmp_path: Path) -> None:
+    headers = {"X-Api!Key": TOKEN, "X-Api#Key": TOKEN}
+    server = {"url": "https://web.example/mcp", "headers": headers}
+    done = demiurge("mcp", "import", written(tmp_path, {"mcpServers": {"web": server}}), "--seal")
+    assert (done.status, "Two values would be mcp/web/X-Api-Key" in done.out) == (1, True)
+
+
+@pytest.mark.parametrize("end", ["", "\\", "x"])
+@pytest.mark.parametrize("piece", ['\\"', "/* ", '["a",/* '])
+def test_a_file_with_texts_and_comments_without_an_end_is_read_once(
+    demiurge: Run, tmp_path: Path, piece: str, end: str
+) -> None:
+    file = written(tmp_path, '{"' + piece * 300_000 + end)
+    done = demiurge("mcp", "import", file)
+    assert (done.status, "holds no JSON object" in done.err) == (1, True)
+
+
+def test_a_file_without_an_end_is_not_read_to_it(demiurge: Run, tmp_path: Path) -> None:
+    (tmp_path / "endless.json").symlink_to("/dev/zero")
+    done = demiurge("mcp", "import", str(tmp_path / "endless.json"))
+    assert (done.status, "holds more than 16777216 bytes" in done.err) == (1, True)
 
 
 def test_seal_replaces_no_secret_that_the_vault_has(demiurge: Run, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -34,25 +34,35 @@ def new_chat_id(context: click.Context, parameter: click.Parameter, value: str) 
     return value
 
 
-def read_bytes(value: str) -> bytes:
-    """Returns the bytes of a value. Raises NotFound, Unavailable."""
+def read_bytes(value: str, limit: int | None = None) -> bytes:
+    """Returns the bytes of a value. Raises NotFound, Unavailable, and InvalidValue (`too_large`) for a file or a stdin
+    of more than `limit` bytes."""
     if not value.startswith("@"):
         return value.encode("utf-8", "surrogateescape")
     if value == "@-":
-        return sys.stdin.buffer.read()
+        return _read(sys.stdin.buffer, value, limit)
     path = Path(value[1:]).expanduser()
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return _read(file, value, limit)
     except (FileNotFoundError, IsADirectoryError):
         raise NotFound(f"There is no file {path}. Check its path.") from None
     except OSError as error:
         raise Unavailable(f"The file {path} can't be read ({error.strerror}).") from error
 
 
-def read_text(value: str) -> str:
-    """Returns the text of a value. Raises NotFound, Unavailable, InvalidValue (not UTF-8)."""
+def _read(file: BinaryIO, value: str, limit: int | None) -> bytes:
+    content = file.read(-1 if limit is None else limit + 1)
+    if limit is not None and len(content) > limit:
+        raise InvalidValue(f"{value} holds more than {limit} bytes.", code="too_large")
+    return content
+
+
+def read_text(value: str, limit: int | None = None) -> str:
+    """Returns the text of a value. Raises NotFound, Unavailable, and InvalidValue (not UTF-8, or `too_large`, as
+    `read_bytes`)."""
     try:
-        return read_bytes(value).decode()
+        return read_bytes(value, limit).decode()
     except UnicodeDecodeError as error:
         raise InvalidValue(f"{value} holds something else than UTF-8 text.") from error
 

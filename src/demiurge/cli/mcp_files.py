@@ -24,20 +24,25 @@ __all__ = [
     "workspace_of",
 ]
 
-_COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_LAST_COMMA: Final = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
+MAX_FILE: Final = 16 << 20
+"""The most bytes of a file. A saved list of tools may be long."""
+
+_TEXT: Final = r'("(?:[^"\\]|\\.)*+(?:"|\\?\Z))'
+"""A text of JSON. One without an end goes to the end of the file, so that it is read once."""
+_COMMENT: Final = re.compile(_TEXT + r"|//[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
+_LAST_COMMA: Final = re.compile(_TEXT + r"|,(?=\s*[}\]])", re.DOTALL)
 _INPUT: Final = re.compile(r"\$\{input:([^{}]+)\}")
 
 
 def read_document(file: str) -> dict[str, Any]:
     """Returns the JSON object in a file, `-` for stdin. Editors allow comments and a last comma. Raises InvalidValue,
     NotFound, Unavailable."""
-    text = read_text("@-" if file == "-" else f"@{file}").removeprefix("\ufeff")
+    text = read_text("@-" if file == "-" else f"@{file}", MAX_FILE).removeprefix("\ufeff")
     plain = _LAST_COMMA.sub(lambda found: found[1] or "", _COMMENT.sub(lambda found: found[1] or " ", text))
     try:
         return canonical_json.parse_object(plain)
     except InvalidValue as error:
-        raise InvalidValue(f"The file {file} holds no JSON object: {error.message}.") from error
+        raise InvalidValue(f"The file {file} holds no JSON object: {error.message.rstrip('.')}.") from error
 
 
 def server_entries(document: Mapping[str, Any]) -> dict[str, Any] | None:

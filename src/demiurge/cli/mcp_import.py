@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -88,16 +90,16 @@ def _take(opening: Opened, name: str, entry: Any, folder: Path, vault: SecretVau
     world, portal = opening
     if is_switched_off(entry):
         return Entry(name, None, "not taken: it is switched off in the file")
-    notes: list[str] = []
     try:
         entry = with_our_references(name, entry, folder)
-        if vault is not None and isinstance(entry, dict):
-            _seal(name, entry, vault, notes)
+        sealed = _referred(name, entry) if vault is not None and isinstance(entry, dict) else {}
         said = entry_settings(name, entry, folder)
-        portal.run(world.mcp.add(said))
+        with _in_vault(vault, sealed):
+            portal.run(world.mcp.add(said))
     except DemiurgeError as error:
         hint = " --seal puts it into your vault." if error.code == "literal_credential" and vault is None else ""
-        return Entry(name, None, f"not taken: {in_one_line(runnable(error.message))}{hint}", tuple(notes))
+        return Entry(name, None, f"not taken: {in_one_line(runnable(error.message))}{hint}")
+    notes = [f"{key} is in your vault as {alias}; remove it from the file." for alias, (key, _) in sealed.items()]
     left_out = [field for field in entry if field not in _READ]
     notes += [f"not taken over: {', '.join(map(in_one_line, left_out))}."] if left_out else []
     notes += setting_lines(said)
@@ -105,9 +107,10 @@ def _take(opening: Opened, name: str, entry: Any, folder: Path, vault: SecretVau
     return Entry(name, said.name, f"taken: {in_one_line(said.target)}", tuple(notes))
 
 
-def _seal(server: str, entry: dict[str, Any], vault: SecretVault, notes: list[str]) -> None:
-    """Puts literal credentials of an entry's `env` and `headers` into the vault, and their names in their place. Raises
-    Conflict (`sealed_before`) if the vault has another value of that name: it may be in use."""
+def _referred(server: str, entry: dict[str, Any]) -> dict[str, tuple[str, Secret]]:
+    """Puts references in the place of literal credentials in an entry's `env` and `headers`. Returns those by the names
+    that they get in the vault, each with its key in the file. Raises InvalidValue for two of one name."""
+    found: dict[str, tuple[str, Secret]] = {}
     for field in ("env", "headers"):
         values = entry.get(field)
         if not isinstance(values, dict):
@@ -115,13 +118,34 @@ def _seal(server: str, entry: dict[str, Any], vault: SecretVault, notes: list[st
         for key, value in values.items():
             if isinstance(value, str) and looks_like_credential(key, value):
                 alias = secret_alias(server, key)
-                before = vault.get(alias, 1)
-                if before is not None and before.reveal() != value:
-                    raise Conflict(
-                        f"The secret {alias} has another value in your vault. Store the right one with `demiurge "
-                        f"secrets set {alias}`, and take the key out of the file.",
-                        code="sealed_before",
-                    )
-                vault.put(alias, 1, Secret(value), SystemEntropy())
+                if alias in found:
+                    raise InvalidValue(f"Two values would be {alias} in your vault: rename one.")
+                found[alias] = key, Secret(value)
                 values[key] = f"${{secret:{alias}}}"
-                notes.append(f"{key} is in your vault as {alias}; remove it from the file.")
+    return found
+
+
+@contextmanager
+def _in_vault(vault: SecretVault | None, sealed: Mapping[str, tuple[str, Secret]]) -> Iterator[None]:
+    """Puts secrets into the vault, and takes them out again if the block fails. Raises Conflict (`sealed_before`) if
+    the vault has another value of a name: it may be in use, and no file from elsewhere replaces it."""
+    added: list[str] = []
+    try:
+        for alias, (_, secret) in sealed.items():
+            assert vault is not None
+            before = vault.get(alias, 1)
+            if before is None:
+                vault.put(alias, 1, secret, SystemEntropy())
+                added.append(alias)
+            elif before.reveal() != secret.reveal():
+                raise Conflict(
+                    f"The secret {alias} has another value in your vault. Store the right one with `demiurge "
+                    f"secrets set {alias}`, and take the key out of the file.",
+                    code="sealed_before",
+                )
+        yield
+    except BaseException:
+        for alias in added:
+            assert vault is not None
+            vault.discard(alias, 1)
+        raise

@@ -26,7 +26,7 @@ from demiurge.cli.mcp_files import (
     with_our_references,
     workspace_of,
 )
-from demiurge.cli.mcp_lines import in_one_line
+from demiurge.cli.mcp_lines import in_one_line, setting_lines
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound, Unavailable
 from demiurge.mcp.settings import ServerSettings
@@ -41,6 +41,8 @@ __all__ = ["scan"]
 _SEVERITIES = ("high", "medium", "low")
 _LISTED = 6
 """The most places that a line of low findings names."""
+_SHOWN = 5
+"""The most findings of one code that are shown for a tool: one that repeats itself may not bury the others."""
 
 
 @click.command(name="scan", cls=Command)
@@ -147,9 +149,10 @@ def _scan_servers(
     if not servers and not problems:
         raise NotFound(f"The file {file} has no server {name}.", code="no_mcp_server")
     if servers and not start:
-        commands = "".join(f"\n  {each.name}: {in_one_line(each.target)}" for each in servers)
+        told = [f"{each.name}: {said}" for each in servers for said in (in_one_line(each.target), *setting_lines(each))]
         raise InvalidValue(
-            f"Nothing was started. To look at the tools of these servers, add --start, which runs:{commands}",
+            "Nothing was started. To look at the tools of these servers, add --start. It runs these commands with "
+            "these variables, and sends these headers to these addresses:\n  " + "\n  ".join(told),
             code="not_started",
         )
     with goes_on(f"Asking {', '.join(each.name for each in servers)} for tools ...") if servers else nullcontext():
@@ -188,9 +191,16 @@ def _vault_value(name: SecretName) -> str:
 
 
 def _lines(found: ServerScan, counts: Mapping[str, int]) -> Iterator[str]:
+    seen = Counter[tuple[str, str, str, str]]()
     for finding in found.findings:
         if finding.severity != "low":
-            yield from _finding_lines(finding)
+            of = finding.severity, finding.code, finding.server, finding.tool
+            seen[of] += 1
+            if seen[of] <= _SHOWN:
+                yield from _finding_lines(finding)
+    for (severity, code, server, tool), count in seen.items():
+        if count > _SHOWN:
+            yield f"{severity} {code}: {server} {tool}: {count - _SHOWN} more; --json lists them."
     yield from _low_lines([finding for finding in found.findings if finding.severity == "low"])
     told = ", ".join(f"{counts[severity]} {severity}" for severity in _SEVERITIES)
     servers = f"{len(found.servers)} server{'s' * (len(found.servers) != 1)}"

@@ -68,11 +68,11 @@ def _finding(
         severity,
         one_line(server),
         one_line(tool),
-        field,
+        one_line(field),
         start,
         end,
         excerpt(text, start, end),
-        rule,
+        one_line(rule),
         one_line(text[start : min(end, start + 160)]),
         CODES[code],
     )
