@@ -23,7 +23,7 @@ from demiurge.tools.ids import ASK_USER
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
-from demiurge.values.clock import SystemClock, SystemEntropy
+from demiurge.values.clock import SystemEntropy
 from demiurge.values.refs import parse_ref
 from demiurge.world.manifest_log import MANIFESTS
 from demiurge.world.unit import Unit
@@ -35,8 +35,6 @@ MODEL_S_QUESTION: Final = "answer"
 
 LOOK_S: Final = 0.05
 """How long nobody looks for a change of the catalog after the last look, in seconds."""
-
-_CLOCK = SystemClock()
 
 
 def user_key() -> bytes:
@@ -143,7 +141,7 @@ class GatewayWorld:
             raise UsageError(why, code="unauthorized")
 
     def call(self, tool: str, arguments: Mapping[str, Any], *, shows: bool, answers: Sequence[str] = ()) -> Held:
-        call_id = new_call_id(self.caller, tool, arguments, _CLOCK.now_ns())
+        call_id = new_call_id(self.caller, tool, arguments, self.world.opening.options.clock.now_ns())
         text = json.dumps(arguments, ensure_ascii=False)
         return Held(self, AskedCall(call_id, _asker(), tool, text, shows=shows, answers=tuple(answers)))
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
-from tests.mcp.gateway.conftest import AGENT, APPROVER, ERAS, OTHER, Shop, text_of
+from tests.mcp.gateway.conftest import AGENT, APPROVER, ERAS, OTHER, POLICY, Shop, shop_tools, text_of
 
-from demiurge.errors import UsageError
-from demiurge.mcp.gateway import server
+from demiurge import ToolContext, ToolEffect, ToolPolicy, World, tool
+from demiurge.bootstrap.gateway import GatewayWorld
+from demiurge.errors import Unavailable, UsageError
+from demiurge.mcp.gateway import calls, server
 from demiurge.mcp.gateway.request_state import RequestStates
+from demiurge.testing import FrozenClock
 from mcp import Client
 
 ROME = {"city": "Rome"}
@@ -311,3 +316,94 @@ async def test_a_refusal_to_answer_leaves_the_call_waiting(shop: Shop) -> None:
         waits = await client.call_tool("send_parcel", ROME)
     assert waits.structured_content["status"] == "awaiting_approval"
     assert len(await shop.world.approvals()) == 1
+
+
+async def test_a_call_whose_approval_expires_while_it_is_looked_at_ends_as_expired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, looked = FrozenClock(datetime.now(UTC)), GatewayWorld.waiting
+
+    async def expires_first(world: GatewayWorld, call_id: str) -> Any:
+        clock.advance(timedelta(days=400))
+        return await looked(world, call_id)
+
+    monkeypatch.setattr(GatewayWorld, "waiting", expires_first)
+    async with World.open(tmp_path / "w", shop_tools(lambda: shop), POLICY, clock=clock) as world:
+        shop = Shop(world)
+        async with shop.client(AGENT) as client:
+            ended = await client.call_tool("send_parcel", ROME)
+    assert ended.structured_content["error_code"] == "approval_expired"
+    assert shop.runs == []
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_call_that_waits_for_nobody_is_looked_at_a_bounded_number_of_times(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    looks: list[str] = []
+
+    async def waits_for_nobody(world: GatewayWorld, call_id: str) -> None:
+        looks.append(call_id)
+
+    async with shop.client(AGENT, mode) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(GatewayWorld, "waiting", waits_for_nobody)
+            patch.setattr(calls, "LOOK_AGAIN_S", 0.0)
+            told = await client.call_tool("send_parcel", ROME)
+        assert told.structured_content["status"] == "running"
+        assert "just decided" in text_of(told)
+        assert looks == [told.structured_content["call_id"]] * (calls.MOST_LOOKS + 1)
+        await shop.approve()
+        assert text_of(await client.call_tool("send_parcel", ROME)) == "sent to Rome"
+    assert shop.runs == ["Rome"]
+
+
+async def test_a_call_whose_wait_can_t_be_read_is_given_up_and_found_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[Unavailable] = []
+
+    async def fails(world: GatewayWorld, call_id: str) -> None:
+        errors.append(Unavailable("The disk does not answer."))
+        raise errors[-1]
+
+    async with shop.client(AGENT) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(GatewayWorld, "waiting", fails)
+            refused = await client.call_tool("send_parcel", ROME)
+        assert "The disk does not answer." in text_of(refused)
+        await client.call_tool("send_parcel", ROME)
+    assert len(errors) == len(await shop.world.approvals()) == 1
+
+
+async def test_a_call_shows_its_progress_to_the_client_whose_user_approved_it(tmp_path: Path) -> None:
+    seen = asyncio.Event()
+
+    @tool(effect=ToolEffect.STATE_CHANGE)
+    async def dig(*, context: ToolContext) -> str:
+        """Dig until somebody sees it."""
+        while not seen.is_set():
+            context.progress(1, 2, "digging")
+            await asyncio.sleep(0.01)
+        return "found gold"
+
+    async def see(done: float, total: float | None, message: str | None) -> None:
+        seen.set()
+
+    policy = ToolPolicy(allowed_tools=("dig",), require_approval_for_tools=("dig",))
+    async with (
+        World.open(tmp_path / "w", [dig], policy) as world,
+        Shop(world).client(APPROVER, elicitation_callback=no_answer) as client,
+    ):
+        call = client.session.call_tool
+        asked = await call("dig", {}, allow_input_required=True)
+        assert isinstance(asked, types.InputRequiredResult)
+        given: dict[str, Any] = {
+            "input_responses": answer(decision="approve"),
+            "request_state": asked.request_state,
+            "meta": {"progressToken": 1},
+            "progress_callback": see,
+        }
+        async with asyncio.timeout(60):
+            done = await call("dig", {}, **given)
+    assert text_of(done) == "found gold"

@@ -54,6 +54,12 @@ TASK_AFTER_S: Final = 1.0
 MOST_HALF_ANSWERED: Final = 1000
 """How many calls may have some of their questions answered, and some not."""
 
+LOOK_AGAIN_S: Final = 0.05
+"""How long a call is left alone that waits, but for nobody any more: it was just decided, in seconds."""
+
+MOST_LOOKS: Final = 20
+"""How often such a call is looked at again before its client is told to ask later."""
+
 Context = ServerRequestContext[Any, Any]
 Responses = Mapping[str, types.InputResponse]
 AfterAnswer = Callable[[bool], Coroutine[Any, Any, None]]
@@ -107,17 +113,17 @@ class CallsOfClients:
         params: types.InputResponseRequestParams,
         form: AnswerForm,
     ) -> HandlerResult:
-        shows = bool(ctx.meta and ctx.meta.get("progress_token") is not None) or wanted_level(ctx) is not None
+        shows, answers = _shows(ctx), answered_by(ctx, world.caller)
         responses = params.input_responses or {}
         if params.request_state is None:
-            held = world.call(tool, arguments, shows=shows, answers=answered_by(ctx, world.caller))
+            held = world.call(tool, arguments, shows=shows, answers=answers)
             return await self._wait_for(world, ctx, held, form, responses)
         opened = (await self._states(world)).open(world.caller, params.request_state)
         if opened is None or not world.asks_the_same(opened[0], tool, arguments):
             raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
         call_id, asked = opened
-        held = world.take_up(call_id, shows=shows, answers=answered_by(ctx, world.caller))
-        return await self._wait_for(world, ctx, held, form, responses, asked=asked)
+        held = world.take_up(call_id, shows=shows, answers=answers)
+        return await self._wait_for(world, ctx, held, form, responses, asked)
 
     async def _wait_for(
         self,
@@ -126,61 +132,83 @@ class CallsOfClients:
         held: HeldCall,
         form: AnswerForm,
         responses: Responses,
-        taken: str | None = None,
         asked: str | None = None,
     ) -> HandlerResult:
         """Waits for a call, and tells the client what came of it so far. `responses` are given once to what the call
-        waits for, if that is `asked`, the approval or question that the client answers (None: it did not say which);
-        `taken` is the approval or question that they were given to."""
+        waits for, if that is `asked`, the approval or question that the client answers (None: it did not say which)."""
         tasks = form.has_tasks and has_tasks(ctx)
-        state: CallState | None = None
+        taken: str | None = None  # the approval or question that took the responses
+        looks = 0
+        while True:
+            state = await self._settled(world, ctx, held, TASK_AFTER_S if tasks else None)
+            if state.status == "ended":
+                return await self._end(world, ctx, held, form, state)
+            waiting = await self._left_waiting(world, held, state)
+            if state.status == "waiting" and waiting is None and looks < MOST_LOOKS:
+                looks += 1  # somebody has just decided, or the time for it has just ended
+                await asyncio.sleep(LOOK_AGAIN_S)
+            elif waiting is not None and responses and asked in (None, waiting.approval):
+                await self.take_answers(world, waiting, responses)
+                responses, taken = {}, waiting.approval
+            elif waiting is not None and taken != waiting.approval and can_be_asked_now(ctx, waiting):
+                responses = await asked_now(ctx, waiting, self.answered(waiting))
+                asked = taken = waiting.approval
+            elif tasks:
+                return created_task(held.call_id, waiting)
+            elif waiting is not None and can_be_asked(ctx, waiting) and not _was_asked(waiting, taken):
+                state_text = (await self._states(world)).seal(world.caller, held.call_id, waiting.approval)
+                return types.InputRequiredResult(input_requests=self.requests(ctx, waiting), request_state=state_text)
+            else:
+                return form.waits(state, waiting)
+            held = world.take_up(held.call_id, shows=_shows(ctx))
+
+    async def _settled(
+        self, world: CallerWorld, ctx: Context, held: HeldCall, within_s: float | None = None
+    ) -> CallState:
+        """Returns the state of a call once it has ended or waits, or after `within_s` seconds. Cancels the call if the
+        client withdraws its request meanwhile."""
         try:
-            with anyio.move_on_after(TASK_AFTER_S if tasks else None):
-                state = await self.state_of(ctx, held)
+            with anyio.move_on_after(within_s):
+                return await self.state_of(ctx, held)
         except asyncio.CancelledError:
             self._begin(self._cancel(world, held))
             raise
         except BaseException:
-            await held.leave(read=False)
+            await self.leave(held)
             raise
-        if state is not None and state.status == "ended":
-            result = await self._result(world, held, form, state)
-            self._sent(ctx, lambda sent: held.leave(read=sent))
-            if isinstance(result, MCPError):
-                raise result
-            _require_what_is_missing(ctx, state)
-            return result
-        waiting = await world.waiting(held.call_id) if state is not None and state.status == "waiting" else None
-        await held.leave(read=False)
-        if state is not None and state.status == "waiting" and waiting is None:  # somebody has just decided
-            return await self._wait_for(world, ctx, world.take_up(held.call_id), form, responses, taken, asked)
-        if waiting is not None and responses and asked in (None, waiting.approval):
-            await self.take_answers(world, waiting, responses)
-            return await self._wait_for(world, ctx, world.take_up(held.call_id), form, {}, waiting.approval)
-        if waiting is not None and waiting.may_decide and taken != waiting.approval and can_be_asked_now(ctx, waiting):
-            given, now = await asked_now(ctx, waiting, self.answered(waiting)), waiting.approval
-            return await self._wait_for(world, ctx, world.take_up(held.call_id), form, given, now, now)
-        if tasks:
-            return created_task(held.call_id, waiting)
-        if waiting is not None and can_be_asked(ctx, waiting) and not _was_asked(waiting, taken):
-            state_text = (await self._states(world)).seal(world.caller, held.call_id, waiting.approval)
-            return types.InputRequiredResult(input_requests=self.requests(ctx, waiting), request_state=state_text)
-        return form.waits(state or CallState(held.call_id, "", "open"), waiting)
+        return CallState(held.call_id, "", "open")
+
+    async def _left_waiting(self, world: CallerWorld, held: HeldCall, state: CallState) -> Waiting | None:
+        """Ends the wait for a call that has not ended, and returns what the call waits for."""
+        try:
+            return await world.waiting(held.call_id) if state.status == "waiting" else None
+        finally:
+            await self.leave(held)
+
+    async def _end(
+        self, world: CallerWorld, ctx: Context, held: HeldCall, form: AnswerForm, state: CallState
+    ) -> HandlerResult:
+        """Returns the answer to a call that has ended, which counts as given once it was sent. Raises MCPError."""
+        try:
+            result = await form.ended(state, world.blob)
+        except BaseException:
+            await self.leave(held)
+            raise
+        self._sent(ctx, lambda sent: held.leave(read=sent))
+        if isinstance(result, MCPError):
+            raise result
+        _require_what_is_missing(ctx, state)
+        return result
+
+    async def leave(self, held: HeldCall) -> None:
+        """Ends a wait whose answer was not given; certainly, also if the client withdraws its request meanwhile."""
+        await asyncio.shield(self._begin(held.leave(read=False)))
 
     def requests(self, ctx: Context, waiting: Waiting) -> types.InputRequests:
         """Returns what the client is to ask its user."""
         asks = ctx.session.client_capabilities
         opens_urls = asks is not None and asks.elicitation is not None and asks.elicitation.url is not None
         return client_requests(waiting, self.answered(waiting), opens_urls=opens_urls, answers=declared(ctx))
-
-    async def _result(
-        self, world: CallerWorld, held: HeldCall, form: AnswerForm, state: CallState
-    ) -> HandlerResult | MCPError:
-        try:
-            return await form.ended(state, world.blob)
-        except BaseException:
-            await held.leave(read=False)
-            raise
 
     async def state_of(self, ctx: Context, held: HeldCall) -> CallState:
         """Shows the progress of a call to its client, and returns its state."""
@@ -235,14 +263,15 @@ class CallsOfClients:
         """Returns the answers that were given while others are still missing."""
         return self._answered.get(waiting.approval, {})
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(_quietly(work))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
     async def close(self) -> None:
-        """Waits for the cancellations that were begun."""
-        if self._background:
+        """Waits for what was begun."""
+        while self._background:
             await asyncio.wait(self._background)
 
 
@@ -272,6 +301,11 @@ def _require_what_is_missing(ctx: Context, state: CallState) -> None:
     needed = missing_capabilities(state.message)
     if needed is not None and not ctx.session.check_client_capability(types.ClientCapabilities.model_validate(needed)):
         raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, state.message, {"requiredCapabilities": needed})
+
+
+def _shows(ctx: Context) -> bool:
+    """Returns whether the client of a request wants to see the progress or the log of its call."""
+    return bool(ctx.meta and ctx.meta.get("progress_token") is not None) or wanted_level(ctx) is not None
 
 
 def _was_asked(waiting: Waiting, taken: str | None) -> bool:

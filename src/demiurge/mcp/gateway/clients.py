@@ -59,8 +59,8 @@ def can_be_asked(ctx: Context, waiting: Waiting) -> bool:
 
 
 def can_be_asked_now(ctx: Context, waiting: Waiting) -> bool:
-    """Returns whether a client can be asked while its request is open: in the older protocol."""
-    return not is_modern(ctx) and ctx.session.can_send_request and _knows(ctx, waiting)
+    """Returns whether a client can be asked while its request is open, in the older protocol, and its answer counts."""
+    return waiting.may_decide and not is_modern(ctx) and ctx.session.can_send_request and _knows(ctx, waiting)
 
 
 def _knows(ctx: Context, waiting: Waiting) -> bool:

@@ -95,8 +95,9 @@ async def _block(part: Attached, blob: Blob) -> types.ContentBlock:
 
 
 def waits(state: CallState, waiting: Waiting | None) -> types.CallToolResult:
-    """Returns the result of a call that waits for a person, or still runs, for a client that can't be told later."""
-    text = waits_text(waiting) if waiting is not None else RUNS
+    """Returns the result of a call that waits for a person, was just decided, or still runs, for a client that can't be
+    told later."""
+    text = waits_text(waiting) if waiting is not None else DECIDED if state.status == "waiting" else RUNS
     status = "running" if waiting is None else "needs_answer" if waiting.questions else "awaiting_approval"
     data = {"status": status, "call_id": state.call_id, "message": text}
     if waiting is not None:
@@ -107,6 +108,11 @@ def waits(state: CallState, waiting: Waiting | None) -> types.CallToolResult:
 
 
 RUNS: Final = "The call is still running. Call the same tool again with the same arguments to read its result."
+
+DECIDED: Final = (
+    "A person has just decided on this call, or the time to decide has just ended. Call the same tool again with the "
+    "same arguments to read its result."
+)
 
 
 def waits_text(waiting: Waiting) -> str:

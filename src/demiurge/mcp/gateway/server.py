@@ -203,14 +203,17 @@ class McpGateway:
         try:
             state = await self._calls.state_of(ctx, held)
             found = await self._task(ctx, world, state)
-        except NotFound as error:
-            raise _no_task() from error
-        except DemiurgeError as error:
-            raise MCPError(types.INTERNAL_ERROR, error.message, {"code": error.code}) from error
+        except BaseException as error:
+            await self._calls.leave(held)
+            if isinstance(error, NotFound):
+                raise _no_task() from error
+            if isinstance(error, DemiurgeError):
+                raise MCPError(types.INTERNAL_ERROR, error.message, {"code": error.code}) from error
+            raise
         if state.status == "ended":
             self._once_sent(ctx, lambda sent: held.leave(read=sent))
         else:
-            await held.leave(read=False)
+            await self._calls.leave(held)
         return found
 
     async def _task(self, ctx: Context, world: CallerWorld, state: CallState) -> dict[str, Any]:
@@ -249,9 +252,10 @@ class McpGateway:
         held = world.take_up(task_id, waits=False)
         try:
             await self._calls.state_of(ctx, held)
-            await held.leave(read=False)
         except DemiurgeError as error:
             raise _no_task() from error
+        finally:
+            await self._calls.leave(held)
         return world
 
     # -- parts --------------------------------------------------------------------------------------------------------
