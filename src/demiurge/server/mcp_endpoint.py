@@ -23,6 +23,7 @@ from demiurge.server.errors import Refused
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+    from demiurge.mcp.gateway.calls import AfterAnswer
     from demiurge.mcp.gateway.server import McpGateway
 
 __all__ = ["PATH", "McpEndpoint"]
@@ -52,7 +53,7 @@ class McpEndpoint:
         received = await _received(request)
         if received is None:
             return  # the client has gone in the middle of its request
-        after: list[Callable[[bool], Coroutine[Any, Any, None]]] = []
+        after = _AfterAnswer(gateway.begin)
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]  # the parser keeps blanks
         scope[_WORLD], scope[_AFTER], scope["user"] = self._world(request, session), after, _user(session)
         sent = False
@@ -65,8 +66,7 @@ class McpEndpoint:
         try:
             await manager.asgi_app(scope, received, send_noting)
         finally:
-            for work in after:
-                gateway.begin(work(sent))
+            after.run(sent)
 
     def _world(self, request: Request, session: CallerSession) -> GatewayWorld:
         callers = callers_of(request)
@@ -131,6 +131,29 @@ class McpEndpoint:
         return gateway, manager
 
 
+class _AfterAnswer:
+    """The work that `begin` begins after the answer to one request. The SDK's sessions of the older protocol go on with
+    a call whose client has gone; its work is begun at once."""
+
+    def __init__(self, begin: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        self._begin = begin
+        self._works: list[AfterAnswer] = []
+        self._is_over = False
+
+    def add(self, work: AfterAnswer) -> None:
+        """Adds work. It is told whether the answer was sent."""
+        if self._is_over:
+            self._begin(work(False))
+        else:
+            self._works.append(work)
+
+    def run(self, sent: bool) -> None:
+        """Begins all work: the answer was sent, or will never be."""
+        self._is_over = True
+        for work in self._works:
+            self._begin(work(sent))
+
+
 async def _received(request: Request) -> Receive | None:
     """Returns the messages of a request from its first one on, once its body has come as far as `MAX_BODY`; None if
     the client went before that."""
@@ -155,10 +178,10 @@ def _world_of(ctx: Any) -> GatewayWorld:
     return world
 
 
-def _once_sent(ctx: Any, work: Callable[[bool], Coroutine[Any, Any, None]]) -> bool:
+def _once_sent(ctx: Any, work: AfterAnswer) -> bool:
     if ctx.request is None:
         return False
-    ctx.request.scope[_AFTER].append(work)
+    ctx.request.scope[_AFTER].add(work)
     return True
 
 

@@ -325,3 +325,19 @@ async def test_an_answer_that_could_not_be_sent_is_given_to_the_next_equal_reque
     again = (await post(served, secret, "tools/call", body)).json()["result"]
     assert again["_meta"]["demiurge/earlier"]
     assert shop.runs == ["once"]
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+async def test_work_after_an_answer_is_done_also_if_the_call_ends_after_its_request(is_sent: bool) -> None:
+    told: list[bool] = []
+    begun: list[asyncio.Future[None]] = []
+    after = mcp_endpoint._AfterAnswer(lambda work: begun.append(asyncio.ensure_future(work)))
+
+    async def work(sent: bool) -> None:
+        told.append(sent)
+
+    after.add(work)
+    after.run(is_sent)
+    after.add(work)
+    await asyncio.gather(*begun)
+    assert told == [is_sent, False]

@@ -10,16 +10,19 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import mcp_types as types
 import pytest
+from mcp.shared.message import SessionMessage
 from tests.mcp.gateway.conftest import ERAS, text_of
 from tests.mcp.gateway.noting_tools import NOTES, begin, send
 
 from demiurge import ToolPolicy, World
 from demiurge.errors import UsageError
 from demiurge.mcp.gateway.server import McpGateway
-from demiurge.mcp.gateway.stdio import serve_stdio
+from demiurge.mcp.gateway.stdio import _Pipe, serve_stdio
 from mcp import Client, StdioServerParameters
 
 ROOT = Path(__file__).parents[3]
@@ -220,6 +223,51 @@ async def test_a_token_s_caller_calls_as_itself_and_a_filter_offers_one_tool(pla
             refused = await wire.call("send", city="Rome")
     assert waiting["actor"] == "agent:editor"
     assert refused["structuredContent"]["error_code"] == "unauthorized"
+
+
+class GoneClient:
+    """The write end of a pipe whose client has gone."""
+
+    def write(self, line: bytes) -> None:
+        pass
+
+    async def drain(self) -> None:
+        raise ConnectionResetError
+
+
+class ReadingClient(GoneClient):
+    """The write end of a pipe whose client reads."""
+
+    async def drain(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("client", "answers", "is_sent"),
+    [(ReadingClient(), True, True), (ReadingClient(), False, False), (GoneClient(), True, False)],
+)
+async def test_the_work_after_an_answer_is_done_whether_the_answer_is_sent_or_not(
+    client: Any, answers: bool, is_sent: bool
+) -> None:
+    told: list[tuple[int, bool]] = []
+    begun: list[asyncio.Future[None]] = []
+    pipe = _Pipe(asyncio.StreamReader(), client, lambda work: begun.append(asyncio.ensure_future(work)))
+
+    async def request(number: int) -> None:
+        async def work(sent: bool) -> None:
+            told.append((number, sent))
+
+        assert pipe.once_sent(SimpleNamespace(request_id=1), work)  # a client may use one id twice
+        if answers:
+            await pipe.send(SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id=1, result={})))
+
+    await asyncio.gather(request(1), request(2))
+    while len(begun) < 2:
+        await asyncio.sleep(0)
+    await asyncio.gather(*begun)
+    for stream in pipe.incoming:
+        stream.close()
+    assert sorted(told) == [(1, is_sent), (2, is_sent)]
 
 
 @pytest.mark.parametrize("stdin", ["in", os.devnull])

@@ -11,11 +11,12 @@ import os
 import stat
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, Self
+from weakref import WeakSet
 
 import anyio
 import mcp_types as types
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
 from demiurge.errors import UsageError
@@ -36,11 +37,9 @@ async def serve_stdio(gateway: McpGateway, stdin: int = 0, stdout: int = 1) -> N
         pipe = _Pipe(*await _connected(stdin, wire), gateway.begin)
         gateway.sent = pipe.once_sent
         incoming, to_server = pipe.incoming
-        from_server, outgoing = pipe.outgoing
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pipe.read, incoming)
-            tasks.start_soon(pipe.write, outgoing)
-            await gateway.server.run(to_server, from_server, gateway.server.create_initialization_options())
+            await gateway.server.run(to_server, pipe, gateway.server.create_initialization_options())
             tasks.cancel_scope.cancel()
 
 
@@ -76,7 +75,8 @@ async def _connected(stdin: int, wire: int) -> tuple[asyncio.StreamReader, async
 
 
 class _Pipe:
-    """The messages of one client. `once_sent` runs something after the answer to a request was written."""
+    """The messages of one client. Those to the client are written by the tasks that send them, so the end of a
+    request's task is also the end of its answer, whether it was sent or not."""
 
     def __init__(
         self,
@@ -85,15 +85,18 @@ class _Pipe:
         begin: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._reader, self._writer, self._begin = reader, writer, begin
-        self._after: dict[Any, AfterAnswer] = {}
+        self._turn = asyncio.Lock()
+        self._answered = WeakSet[asyncio.Task[Any]]()
+        """The tasks of requests that have written their answer."""
         self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        self.outgoing = anyio.create_memory_object_stream[SessionMessage](0)
 
     def once_sent(self, ctx: Any, work: AfterAnswer) -> bool:
-        """Runs `work` after the answer to the request of `ctx`. Returns False for a request without an id."""
-        if ctx.request_id is None:
+        """Runs `work` when the task of the request of `ctx`, which is this task and writes the answer, has ended,
+        however it ends. Returns False for a request without an id."""
+        task = asyncio.current_task()
+        if ctx.request_id is None or task is None:
             return False
-        self._after[ctx.request_id] = work
+        task.add_done_callback(lambda ended: self._begin(work(ended in self._answered)))
         return True
 
     async def read(self, to: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
@@ -128,18 +131,25 @@ class _Pipe:
                 else:
                     return b"a line that is too long\n"
 
-    async def write(self, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Writes the answers, each when the client has taken the former one."""
-        async with outgoing:
-            async for session_message in outgoing:
-                message = session_message.message
+    async def send(self, item: SessionMessage, /) -> None:
+        """Writes a message when the client has taken the former ones."""
+        message = item.message
+        async with self._turn:
+            try:
+                await self._writer.drain()
                 self._writer.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-                sent = True
-                try:
-                    await self._writer.drain()
-                except ConnectionError:  # the client has gone; its stdin will end too
-                    sent = False
-                if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-                    work = self._after.pop(message.id, None)
-                    if work is not None:
-                        self._begin(work(sent))
+                await self._writer.drain()
+            except ConnectionError:  # the client has gone; its stdin will end too
+                return
+        task = asyncio.current_task()
+        if task is not None and isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self._answered.add(task)
+
+    async def aclose(self) -> None:
+        """Does nothing: whoever opened the pipe closes it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
