@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,50 @@ async def test_a_client_hears_of_changes(mode: str, world: World, docs: DocsServ
     await until(lambda: not gateway.updates._tasks)  # a client that went follows nothing
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
+    await until(lambda: not gateway.updates._tasks)  # a client that went follows nothing
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    await gateway.close()
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_resource_is_not_followed_any_more_once_its_trust_is_taken_away(
+    mode: str, world: World, docs: DocsServer
+) -> None:
+    gateway, own = gateway_to(world, OWN)
+    following = asyncio.create_task(gateway.follow(own))
+    async with Client(gateway.server, mode=mode) as client, AsyncExitStack() as stack:
+        if mode == "legacy":
+            for uri in ("note://one", "note://by-id/7"):
+                await client.session.send_request(
+                    types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri)), types.EmptyResult
+                )
+        else:
+            uris = ["note://one", "note://by-id/7"]
+            await stack.enter_async_context(client.listen(resource_subscriptions=uris))
+        assert len(gateway.updates._tasks) == 2
+        await world.mcp.untrust("docs", ["resource:note://one"])
+        await until(lambda: len(gateway.updates._tasks) == 1)  # though the server tells no change
+        [(_, uri)] = gateway.updates._tasks.values()
+        assert uri == "note://by-id/7"
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    await gateway.close()
+
+
+async def test_each_of_two_clients_hears_of_a_change_once(world: World, docs: DocsServer) -> None:
+    gateway, _ = gateway_to(world, OWN)
+    async with (
+        Client(gateway.server) as one,
+        Client(gateway.server) as two,
+        one.listen(resource_subscriptions=["note://one"]) as first,
+        two.listen(resource_subscriptions=["note://one", "note://by-id/7"]) as second,
+    ):
+        await docs.change("note://one")
+        for heard in (first, second):
+            assert (await anext(heard)).uri == "note://one"  # type: ignore[union-attr]
+        await docs.change("note://by-id/7")
+        assert (await anext(second)).uri == "note://by-id/7"  # type: ignore[union-attr]
     await gateway.close()
 
 

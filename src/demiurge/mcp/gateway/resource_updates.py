@@ -1,7 +1,8 @@
 """Changes of resources, told to the clients that want to hear of them, in both eras of the protocol.
 
-A resource is followed at its server once for each client that asks. Nothing of its content is sent: a client that hears
-of a change reads the resource, which is a call.
+A resource is followed at its server once for each client that asks, and its changes are told to that client alone, for
+as long as its caller may read it. Nothing of its content is sent: a client that hears of a change reads the resource,
+which is a call.
 """
 
 from __future__ import annotations
@@ -32,17 +33,12 @@ Tell = Callable[[], Awaitable[None]]
 
 
 class ResourceUpdates:
-    """The resources that clients follow. `publish` tells the clients of the newer protocol."""
+    """The resources that clients follow."""
 
-    def __init__(
-        self,
-        items: ItemsOfClients,
-        world_of: Callable[[Context], CallerWorld],
-        publish: Callable[[ResourceUpdated], Awaitable[None]],
-    ) -> None:
-        self._items, self._world_of, self._publish = items, world_of, publish
+    def __init__(self, items: ItemsOfClients, world_of: Callable[[Context], CallerWorld]) -> None:
+        self._items, self._world_of = items, world_of
         self._followed: WeakKeyDictionary[Connection, dict[str, asyncio.Task[None]]] = WeakKeyDictionary()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], tuple[Context, str]] = {}
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Answers `resources/subscribe`. Raises MCPError for an address that is not offered, a server that can't be
@@ -70,16 +66,18 @@ class ResourceUpdates:
         return types.EmptyResult()
 
     @asynccontextmanager
-    async def following(self, ctx: Context, uris: Sequence[str]) -> AsyncIterator[list[str]]:
-        """Follows resources for a client of the newer protocol, until it listens no more. Yields their addresses: one
-        that can't be followed, or that the caller may not read, is left out."""
+    async def following(
+        self, ctx: Context, uris: Sequence[str], publish: Callable[[ResourceUpdated], Awaitable[None]]
+    ) -> AsyncIterator[list[str]]:
+        """Follows resources for a client of the newer protocol, until it listens no more; `publish` tells it. Yields
+        their addresses: one that can't be followed, or that the caller may not read, is left out."""
         tasks: list[asyncio.Task[None]] = []
         followed: list[str] = []
         try:
             for uri in dict.fromkeys(uris[:MOST_FOLLOWED]):
 
                 async def tell(uri: str = uri) -> None:
-                    await self._publish(ResourceUpdated(uri))
+                    await publish(ResourceUpdated(uri))
 
                 try:
                     tasks.append(await self._follow(ctx, uri, tell))
@@ -98,8 +96,8 @@ class ResourceUpdates:
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         own = arguments.get("uri") or spec.mcp_item["uri"]
         task = asyncio.create_task(_tell_updates(world, spec.name, own, tell, begun), name="mcp-updates")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = ctx, uri
+        task.add_done_callback(self._tasks.pop)
         try:
             await begun
         except DemiurgeError as error:
@@ -108,6 +106,15 @@ class ResourceUpdates:
             task.cancel()
             raise
         return task
+
+    async def end_withdrawn(self) -> None:
+        """Ends the following of each resource that its caller may not read any more."""
+        for task, (ctx, uri) in list(self._tasks.items()):
+            try:
+                await self._items.resource(ctx, self._world_of(ctx), uri)
+            except MCPError as error:
+                if error.code != types.INTERNAL_ERROR:  # else the world can't say now; each change asks it again
+                    task.cancel()
 
     async def close(self) -> None:
         """Follows nothing any more."""

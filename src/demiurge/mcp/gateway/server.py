@@ -22,6 +22,8 @@ from mcp.server.subscriptions import (
     ListenHandler,
     PromptsListChanged,
     ResourcesListChanged,
+    ServerEvent,
+    SubscriptionBus,
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
@@ -50,7 +52,10 @@ INSTRUCTIONS: Final = (
 )
 
 MOST_LISTENING: Final = 32
-"""How many streams of changes one caller may have at once, of 256 of all callers."""
+"""How many streams of changes one caller may have at once."""
+
+MOST_LISTENING_IN_ALL: Final = 256
+"""How many streams of changes all callers may have at once."""
 
 TELL_S: Final = 2.0
 """The longest time that a client takes to hear of a change, in seconds."""
@@ -83,6 +88,22 @@ class _Server(Server[Any]):
         return super().create_initialization_options(changes, experimental_capabilities, {})
 
 
+class _StreamBus:
+    """The events of one stream: those of all streams, and the changes of the resources that its client follows."""
+
+    def __init__(self, shared: SubscriptionBus) -> None:
+        self._shared = shared
+        self._deliver: Callable[[ServerEvent], None] | None = None
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        self._deliver = listener
+        return self._shared.subscribe(listener)
+
+    async def publish(self, event: ServerEvent) -> None:
+        if self._deliver is not None:
+            self._deliver(event)
+
+
 @dataclass
 class McpGateway:
     """Serves the catalogs of a world. `world_of` tells the caller of a request, from its transport alone; `key` is a
@@ -97,11 +118,11 @@ class McpGateway:
 
     def __post_init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
-        self._listening = ListenHandler(self._bus, max_subscriptions=256)
+        self._listening: set[ListenHandler] = set()
         self._listeners: Counter[Caller] = Counter()
         self._calls = CallsOfClients(self.names, self._states, self._once_sent)
         self.items = ItemsOfClients(self.names, self.world_of, self._calls)
-        self.updates = ResourceUpdates(self.items, self.world_of, self._bus.publish)
+        self.updates = ResourceUpdates(self.items, self.world_of)
         self._made_states: RequestStates | None = None
         self._connections: WeakSet[Connection] = WeakSet()
         self._background: set[asyncio.Task[None]] = set()
@@ -160,12 +181,18 @@ class McpGateway:
         caller = self.world_of(ctx).caller
         if self._listeners[caller] >= MOST_LISTENING:
             raise MCPError(types.INTERNAL_ERROR, f"This caller listens {MOST_LISTENING} times already.")
+        if self._listeners.total() >= MOST_LISTENING_IN_ALL:
+            raise MCPError(types.INTERNAL_ERROR, "Too many clients listen for changes; try again later.")
         self._listeners[caller] += 1
+        bus = _StreamBus(self._bus)
+        listening, asked = ListenHandler(bus, max_subscriptions=1), params.notifications.resource_subscriptions or ()
         try:
-            async with self.updates.following(ctx, params.notifications.resource_subscriptions or ()) as uris:
+            async with self.updates.following(ctx, asked, bus.publish) as uris:
                 wanted = params.notifications.model_copy(update={"resource_subscriptions": uris or None})
-                return await self._listening(ctx, params.model_copy(update={"notifications": wanted}))
+                self._listening.add(listening)
+                return await listening(ctx, params.model_copy(update={"notifications": wanted}))
         finally:
+            self._listening.discard(listening)
             self._listeners[caller] -= 1
             if not self._listeners[caller]:
                 del self._listeners[caller]
@@ -186,6 +213,7 @@ class McpGateway:
             if self.own_names is not None:
                 with suppress(DemiurgeError):  # the server was removed, and its tools with it
                     self.names.rename(await self.own_names())
+            await self.updates.end_withdrawn()
             await asyncio.gather(*(_tell(connection) for connection in list(self._connections)))
             for event in (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()):
                 await self._bus.publish(event)
@@ -282,7 +310,8 @@ class McpGateway:
 
     async def close(self) -> None:
         """Ends the streams, and waits for what was begun."""
-        self._listening.close()
+        for listening in list(self._listening):
+            listening.close()
         await self.updates.close()
         await self._calls.close()
         if self._background:
