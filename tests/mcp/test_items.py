@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import mcp_types as types
 import pytest
@@ -15,7 +15,7 @@ from tests.mcp.conftest import until
 from tests.mcp.docs_server import TEMPLATE, DocsServer
 
 from demiurge import ToolCatalog, ToolPolicy, ToolRunner
-from demiurge.errors import Conflict, InvalidValue
+from demiurge.errors import Conflict, InvalidValue, Unavailable
 from demiurge.mcp import Limits, Listing, McpClients, McpToolProvider, ServerSettings, ToolDefinition
 from demiurge.mcp.definition import MAX_ARGUMENTS, MAX_URI, difference, effect_by_hints
 from demiurge.mcp.item_results import item_answer, item_result
@@ -180,6 +180,40 @@ async def test_changes_of_a_resource_are_followed(docs: Docs) -> None:
         await until(lambda: "unsubscribe note://one" in docs.server.asked)
     with pytest.raises(Conflict):
         await anext(docs.clients.updates(docs.settings, one, "note://two"))
+
+
+async def test_a_server_that_was_stopped_is_not_started_again_for_a_resource_that_is_followed(
+    docs: Docs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demiurge.mcp.item_services._AGAIN_S", 0.01)
+    one = await docs.pinned("resource:note://one")
+    server = docs.clients._servers["docs"]
+    async with aclosing(docs.clients.updates(docs.settings, one, "note://one")) as updates:
+        assert await anext(updates) == "following"
+        await docs.clients.stop("docs")
+        with pytest.raises(Unavailable):
+            await anext(updates)
+    assert not server.is_running
+
+
+async def test_a_call_that_waited_for_its_turn_does_not_start_a_stopped_server_again(docs: Docs) -> None:
+    one = await docs.pinned("resource:note://one")
+    server, waits = docs.clients._servers["docs"], asyncio.Event()
+
+    class Slots(asyncio.Semaphore):
+        async def acquire(self) -> Literal[True]:
+            waits.set()
+            return await super().acquire()
+
+    server._slots = Slots(0)
+    waiting = asyncio.create_task(docs.call(one))
+    await waits.wait()
+    await docs.clients.stop("docs")
+    server._slots.release()
+    with pytest.raises(ToolFailure) as refused:
+        await waiting
+    assert refused.value.error_code == "unavailable"
+    assert not server.is_running
 
 
 async def test_a_changed_list_of_prompts_is_read_again() -> None:

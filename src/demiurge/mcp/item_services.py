@@ -51,7 +51,8 @@ async def complete(
 
 async def updates(server: SupervisedServer, pinned: ToolDefinition, uri: str) -> AsyncGenerator[str, None]:
     """Yields `following` once the server tells the changes of a resource, then `updated` for each. If its connection
-    ends it is followed again in a new one, and counts as changed. Raises Unavailable, Conflict (`quarantined`)."""
+    ends it is followed again in a new one, and counts as changed. Raises Unavailable, also once the server was stopped,
+    and Conflict (`quarantined`)."""
     fits = uri == pinned.uri if pinned.kind == "resource" else fits_template(pinned.uri or "", uri)
     if pinned.kind not in ("resource", "template") or not fits:
         raise Conflict("The address is none of this resource.", code="no_item")
@@ -64,7 +65,7 @@ async def updates(server: SupervisedServer, pinned: ToolDefinition, uri: str) ->
                     yield kind if not follows else "updated"
                     follows = True
         except (Unavailable, MCPError, RuntimeError, TimeoutError) as error:
-            if not follows:
+            if not follows or server.is_closed:
                 raise Unavailable("The server does not tell changes of this resource.", code="not_told") from error
         await asyncio.sleep(_AGAIN_S)
 

@@ -65,6 +65,8 @@ class SupervisedServer:
         self._owner: asyncio.Task[None] | None = None
         self._connection: ServerConnection | None = None
         self._close = asyncio.Event()
+        self.is_closed = False
+        """True after `close`: the server is not started any more."""
         self._failures, self._not_before_ns, self._started_ns = 0, 0, 0
         self._problem = self._last_log = ""
         self.listing: Listing | None = None
@@ -136,6 +138,8 @@ class SupervisedServer:
 
     async def _start(self) -> ServerConnection:
         await self.stop()
+        if self.is_closed:
+            raise Unavailable("The server was stopped before the request was sent.", code="server_unavailable")
         if (wait_ns := self._not_before_ns - self._clock.monotonic_ns()) > 0:
             again = f"It is started again in {wait_ns / _NS:.0f} seconds at the earliest."
             raise Unavailable(f"{self._problem} {again}".strip(), code="server_unavailable")
@@ -290,7 +294,8 @@ class SupervisedServer:
             await asyncio.wait([owner], timeout=self._stop_s + 1)
 
     async def close(self) -> None:
-        """Ends the server, and the tasks around it."""
+        """Ends the server, and the tasks around it. Calls that still wait for it do not start it again."""
+        self.is_closed = True
         await self.stop()
         for task in (self._refreshing, self._telling):
             if task is not None and not task.done():
