@@ -156,6 +156,19 @@ async def test_a_server_that_ended_between_calls_is_started_again(bad: Bad, clie
     assert counter.read_text() == "acted\n" * 2
 
 
+async def test_a_server_that_does_not_answer_its_start_is_ended_with_the_clients(tmp_path: Path) -> None:
+    """Nothing waits for the answer, or for the time that a server has to answer and to end."""
+    reads = "import pathlib, sys; pathlib.Path('started').touch(); sys.stdin.read()"
+    clients = McpClients(start_s=600, stop_s=600)
+    settings = ServerSettings("silent", command=(sys.executable, "-S", "-c", reads), cwd=str(tmp_path))
+    listing = asyncio.create_task(clients.list_tools(settings))
+    await until((tmp_path / "started").exists)
+    async with asyncio.timeout(60):
+        await clients.close()
+        with pytest.raises(Unavailable, match="The server was stopped while it started"):
+            await listing
+
+
 async def test_other_settings_start_the_server_anew(bad: Bad, clients: McpClients, counter: Path) -> None:
     await clients.list_tools(bad("none"))
     pid = int(counter.with_name("acted.pid").read_text())

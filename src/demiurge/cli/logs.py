@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -58,14 +57,13 @@ def tool_errors(settings: Settings) -> ToolErrorLog | bool:
     whole = settings.verbose > 1
     if settings.log_json:
         return ToolErrorLog(_json_line, whole=whole)
-    return ToolErrorLog(whole=True) if whole else True
+    return ToolErrorLog(output.to_stderr, whole=whole)
 
 
 def _json_line(text: str) -> None:
     """Returns a report of a tool's error, from which known secrets are removed, as one line of the log."""
     record = logging.LogRecord("demiurge.tools", logging.ERROR, "", 0, "%s", (text,), None)
-    sys.stderr.write(_Scrubbed(os.environ, as_json=True).format(record) + "\n")
-    sys.stderr.flush()
+    output.to_stderr(_Scrubbed(os.environ, as_json=True).format(record))
 
 
 class _Stderr(logging.Handler):
@@ -74,8 +72,7 @@ class _Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(Exception):
-            sys.stderr.write(self.format(record) + "\n")
-            sys.stderr.flush()
+            output.to_stderr(self.format(record))
 
 
 class _Scrubbed(logging.Formatter):

@@ -40,6 +40,7 @@ __all__ = [
     "stdout",
     "symbol",
     "table",
+    "to_stderr",
     "tolerate_encoding",
     "write",
 ]
@@ -213,17 +214,19 @@ def _make_room() -> None:
     stdout().flush()
 
 
-def notice(text: str) -> None:
-    """Prints a sentence to stderr."""
+def to_stderr(text: str) -> None:
+    """Writes whole lines to stderr, after what is drawn again and again on the terminal was taken away."""
     with drawing:
         _make_room()
-        sys.stderr.write(paint(plain(runnable(text)), sys.stderr, dim=True) + "\n")
+        sys.stderr.write(text + "\n")
         sys.stderr.flush()
+
+
+def notice(text: str) -> None:
+    """Prints a sentence to stderr."""
+    to_stderr(paint(plain(runnable(text)), sys.stderr, dim=True))
 
 
 def complain(text: str) -> None:
     """Prints the reason of a failure to stderr."""
-    with drawing:
-        _make_room()
-        sys.stderr.write(paint("error:", sys.stderr, fg="red", bold=True) + " " + plain(runnable(text)) + "\n")
-        sys.stderr.flush()
+    to_stderr(paint("error:", sys.stderr, fg="red", bold=True) + " " + plain(runnable(text)))

@@ -191,7 +191,8 @@ class SupervisedServer:
                 self._ended()
         finally:
             if not opened.done():
-                opened.cancel()
+                opened.set_exception(Unavailable("The server was stopped while it started.", code="server_unavailable"))
+                opened.exception()
 
     def _ended(self) -> None:
         """Notes that a running server ended by itself."""
@@ -282,12 +283,16 @@ class SupervisedServer:
             await asyncio.sleep(_REFRESH_PAUSE_S)
 
     async def stop(self) -> None:
-        """Closes the connection, and ends the server's process. A later call starts the server again."""
+        """Closes the connection, or gives up the start, and ends the server's process. A later call starts the server
+        again."""
         self._close.set()
         self._last_log = self.log
+        is_starting = self._connection is None
         owner, self._owner, self._connection = self._owner, None, None
         if owner is None or owner.done():
             return
+        if is_starting:  # nothing else ends the wait for a server that does not answer
+            owner.cancel()
         _, still_open = await asyncio.wait([owner], timeout=4 * self._stop_s + 1)
         if still_open:
             owner.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 import sys
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 from tests.cli.terminal.emulated import EmulatedTerminal
 
-from demiurge.cli import output
+from demiurge.cli import logs, output
+from demiurge.cli.settings import Settings
 from demiurge.cli.terminal.markdown import LONGEST, MarkdownStream
 from demiurge.cli.terminal.screen import Screen
 from demiurge.cli.terminal.styled_display import StyledDisplay, call_lines
 from demiurge.cli.turn_display import CALL, RESULT
+from demiurge.tools.execution.error_log import ToolErrorLog
 
 ANSWER = """# Parts
 
@@ -216,6 +219,27 @@ def test_a_notice_takes_the_place_of_what_is_drawn_again(
     output.notice("Stopping the turn.")
     screen.live(["thinking 4 s"])
     assert terminal.shown == ["Stopping the turn.", "thinking 4 s"]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_a_tool_that_fails_is_reported_on_a_line_of_its_own(
+    verbose: int, as_json: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = EmulatedTerminal(200, 12)
+    screen = Screen(terminal, width=200, height=12)
+    chosen = Settings(verbose=verbose, log_json=as_json)
+    logs.configure(chosen)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    screen.live(["thinking 3 s"])
+    if isinstance(errors := logs.tool_errors(chosen), ToolErrorLog):
+        errors.note("handler of order", ValueError("no paper"))
+    else:
+        logging.getLogger("demiurge.tools").warning("handler of order raised ValueError")
+    screen.live(["thinking 4 s"])
+    assert terminal.shown[-1] == "thinking 4 s"
+    assert "handler of order raised ValueError" in terminal.shown[0]
+    assert not [line for line in terminal.shown if "thinking 3 s" in line]
 
 
 def test_nothing_is_drawn_between_a_notice_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
