@@ -298,6 +298,13 @@ def test_a_module_of_tools_that_can_not_be_used(
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["my_bell.py", "./my_bell.py", "sub/my_bell.py"])
+def test_a_file_in_place_of_a_module_of_tools_is_refused_with_the_name_of_its_module(name: str, demiurge: Any) -> None:
+    done = demiurge("tools", "ls", "--tools", name)
+    assert done.status == 1
+    assert f"{name} is the name of a file: name its module, which is my_bell" in done.err
+
+
 def test_text_of_a_model_can_not_send_terminal_control_codes(demiurge: Any, provider: Any) -> None:
     provider.say(provider.answer(provider.text("red \x1b[31m and \u202eback")))
     done = demiurge("chat", "-m", "hello")

@@ -211,6 +211,8 @@ def test_the_doctor_says_what_is_wrong_and_how_to_mend_it(demiurge: Run, mail: S
     assert "There is no MCP server yet" in demiurge("mcp", "doctor").out
     gone = demiurge("mcp", "add", "gone", "--", "no-such-program-here")
     assert (gone.status, "Install it" in gone.err) == (1, True), gone.err
+    assert "mcp doctor gone` asks again; for another command, first `" in gone.err
+    assert "mcp rm gone`" in gone.err
     add(demiurge, mail)
     checked = demiurge("mcp", "doctor", "--json")
     assert checked.status == 1

@@ -101,6 +101,16 @@ class SampleServer:
                 ]
             )
 
+        @server.tool()
+        def word() -> str:
+            """Returns a text, which the SDK also puts into structured content."""
+            return "a word"
+
+        @server.tool()
+        def words() -> list[str]:
+            """Returns texts, which the SDK also puts into structured content."""
+            return ["one word", "{another}"]
+
         @server.tool(structured_output=False)
         def nothing() -> CallToolResult:
             """Returns nothing."""

@@ -14,7 +14,7 @@ from demiurge.mcp import Limits, ServerSettings, ToolDefinition
 from demiurge.mcp.clients import _in_loop
 from demiurge.tools import Audio, File, Image, ToolContext, ToolFailure, ToolResult
 
-TOOLS = ["add", "send", "wait", "fail", "media", "nothing", "book", "sign_in", "grow"]
+TOOLS = ["add", "send", "wait", "fail", "media", "word", "words", "nothing", "book", "sign_in", "grow"]
 
 
 async def test_a_server_lists_its_tools(pair: Pair) -> None:
@@ -52,6 +52,13 @@ async def test_results_of_all_kinds(pair: Pair) -> None:
     assert not failed.success
     assert "the disk is full" in failed.message
     assert pair.server.calls == ["add"]
+
+
+async def test_a_model_reads_a_text_once_that_a_server_sends_as_text_and_as_structured_content(pair: Pair) -> None:
+    word, words = await pair.call("word"), await pair.call("words")
+    assert (word.value, words.value) == ({"result": "a word"}, {"result": ["one word", "{another}"]})
+    assert word.message.splitlines()[1:-1] == ["a word"]
+    assert words.message.splitlines()[1:-1] == ["one word", "", "{another}"]
 
 
 async def test_progress_is_reported(pair: Pair) -> None:

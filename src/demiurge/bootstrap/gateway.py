@@ -102,11 +102,12 @@ async def _version(world: World) -> int:
 @dataclass(frozen=True)
 class GatewayWorld:
     """`demiurge.mcp.gateway.port.CallerWorld` for an open world and its caller. `is_good`: whether the token of the
-    caller is still good; None for a caller without one."""
+    caller is still good; None for a caller without one. `command`: `demiurge.mcp.gateway.port.Waiting.command`."""
 
     world: World
     catalogs: Catalogs = field(default_factory=Catalogs)
     is_good: Callable[[], Awaitable[bool]] | None = None
+    command: str = "demiurge"
 
     @property
     def caller(self) -> Caller:
@@ -170,6 +171,7 @@ class GatewayWorld:
             arguments_json=None if withheld else call["arguments_json"],
             questions=_questions(call),
             asker=_asker_of(call),
+            command=self.command,
         )
 
     async def decide(self, approval: str, *, approve: bool, reason: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,6 +118,10 @@ def _adapters(module: ModuleType) -> Sequence[Any]:
 
 def _imported(name: str, where: str) -> ModuleType:
     """Returns the module. `where`: the end of the sentence that there is none."""
+    if name.endswith(".py"):  # the name of a file is also that of a module in a package
+        folder, file = os.path.split(name[: -len(".py")])
+        inside = f", in the folder {folder}" if folder not in ("", ".") else ""
+        raise InvalidValue(f"{name} is the name of a file: name its module, which is {file}{inside}.", code="bad_tools")
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -24,6 +24,7 @@ from demiurge.cli.mcp_settings import limit_options, settings_of
 from demiurge.cli.mcp_trust import chosen_tools, diff, note_read, trust, untrust
 from demiurge.cli.settings import settings
 from demiurge.cli.world import Opened, opened
+from demiurge.mcp.settings import ServerSettings
 
 __all__ = ["command"]
 
@@ -140,7 +141,10 @@ def _connect(opening: Opened, name: str, done: str) -> None:
     server, problem = asked(opening, name)
     if problem is not None:
         message = f"{name} {done}, but it did not list its tools: {problem.message} {mend_of(server, problem.message)}"
-        raise OutcomeError(problem.code, message.rstrip(), asdict(server))
+        if ServerSettings.of_json(server.settings).transport == "stdio":
+            again = f"`demiurge mcp doctor {name}` asks again; for another command, first `demiurge mcp rm {name}`."
+            message = f"{message.rstrip()} {runnable(again)}"
+        raise OutcomeError(problem.code, message, asdict(server))
     note_read(server.tools)
     output.result(asdict(server), *server_lines(server), "", *tool_table(server.tools))
     _say_next([server])

@@ -36,6 +36,12 @@ __all__ = ["doctor", "mcp_checks", "mend_of"]
 
 SDK: Final = "Run `pip install 'demiurge-runtime[mcp]'`."
 
+STARTERS: Final = {
+    "uvx": "The program uvx comes with uv: `pip install uv`.",
+    "npx": "The program npx comes with Node.js: https://nodejs.org.",
+}
+"""Programs that start servers of a package registry, and where they come from."""
+
 _CLOCK = SystemClock()
 
 
@@ -148,7 +154,7 @@ def mend_of(server: McpServerView, problem: str) -> str:
     if said.transport == "http":
         return runnable(f"Check the address and the network; `demiurge mcp doctor {server.name}` tries again.")
     if "/" not in said.command[0] and shutil.which(said.command[0]) is None:
-        return ""  # the problem says that the program is missing
+        return STARTERS.get(said.command[0], "")  # the problem says that the program is missing
     return f"Run the command by itself to see what it says: {in_one_line(server.target)}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import sys
 from functools import partial
@@ -13,6 +14,7 @@ import click
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command
+from demiurge.cli.hints import program
 from demiurge.cli.policy_observe import observing_sentence, until_of
 from demiurge.cli.settings import settings
 from demiurge.cli.world import RunOptions, opened, running_options
@@ -68,7 +70,9 @@ def serve(
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with opened(RunOptions(**running), create=True) as (world, portal):
-        own = GatewayWorld(world, Catalogs(), _is_good(world))
+        place = settings().url() or str(settings().folder().absolute())  # the client runs in a folder of its own
+        begin = f"{program()} -w {shlex.quote(place)}"
+        own = GatewayWorld(world, Catalogs(), _is_good(world), begin)
 
         async def key() -> bytes:
             return await asyncio.to_thread(user_key)

@@ -73,7 +73,11 @@ def command(
         output.notice(f"Whoever can reach {host} can read what is sent: use --tls-cert, or a proxy that speaks HTTPS.")
     with listening, opened(RunOptions(**running), create=True, page_url=options.page_url) as (world, portal):
         if not world.owned:
-            raise UsageError("Another process has this world open; stop it first, and serve from there.", code="owned")
+            raise UsageError(
+                "Another process has this world open, and only the process that opened it can serve it: stop that one "
+                "first, such as a chat in another terminal.",
+                code="owned",
+            )
         if mcp_server is not None:
             portal.run(world.mcp.show(mcp_server))  # refuses a name that no server has
         server = _server(world, options, tls_cert, tls_key)

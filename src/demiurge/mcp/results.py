@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from mimetypes import MimeTypes
@@ -94,7 +94,7 @@ def tool_result(answer: CallToolResult, source: str, schema: ForeignSchema | Non
     if size > max_bytes:
         raise ToolFailure(ToolErrorCode.RESULT_TOO_LARGE)
     _check_structured(structured, encoded, schema, source)
-    if structured is not None and not any(_is_json_of(structured, text) for text in texts):
+    if structured is not None and not _say(texts, structured):
         texts.append(encoded.decode())
     if len(parts) > MAX_PARTS:
         texts.append(f"({len(parts) - MAX_PARTS} more parts of this result were left out.)")
@@ -115,8 +115,22 @@ def _check_structured(structured: Any, encoded: bytes, schema: ForeignSchema | N
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
 
 
+def _say(texts: Sequence[str], structured: Any) -> bool:
+    """Returns whether the text blocks repeat the structured content, as servers do for older clients: one block is its
+    JSON, or the content is an object with one member, whose text or items are the blocks (`{"result": ...}`)."""
+    if any(_is_json_of(structured, text) for text in texts):
+        return True
+    if not isinstance(structured, dict) or len(structured) != 1:
+        return False
+    [member] = structured.values()
+    items = member if isinstance(member, list) else [member]
+    return len(items) == len(texts) and all(
+        text == item or _is_json_of(item, text) for text, item in zip(texts, items, strict=True)
+    )
+
+
 def _is_json_of(structured: Any, text: str) -> bool:
-    """Returns whether a text block repeats the structured content, as servers do for older clients."""
+    """Returns whether a text block is the JSON of an object or a list."""
     if not text.lstrip().startswith(("{", "[")):
         return False
     try:

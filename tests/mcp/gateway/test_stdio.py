@@ -132,6 +132,7 @@ async def test_a_call_approved_by_another_process_is_read_by_a_retry(place: Plac
         assert [each.name for each in (await client.list_tools()).tools] == ["begin", "send"]
         waits = await client.call_tool("send", {"city": "Rome"})
         approval = waits.structured_content["approval"]
+        assert f" -w {place.world} approvals approve {approval[:12]}`" in text_of(waits)
         assert "is approved" in await place.run("approvals", "approve", approval[:12])
         assert text_of(await client.call_tool("send", {"city": "Rome"})) == "sent to Rome"
         assert place.noted == ["sent to Rome"]

@@ -119,14 +119,16 @@ def waits_text(waiting: Waiting) -> str:
     """Returns what waits, and how to ask again."""
     if waiting.questions:
         what = f"This call of {waiting.tool} has not ended: it asks a person something (id {waiting.approval})."
-        how = f"A person answers it with `demiurge approvals answer {waiting.approval[:12]}`, or in the web shell."
+        does = "answers it"
+        command = f"{waiting.command} approvals answer {waiting.approval[:12]}"
     else:
         what = (
             f"This call of {waiting.tool} has not run: it waits for the approval of a person (id {waiting.approval})."
         )
-        how = f"A person decides with `demiurge approvals approve {waiting.approval[:12]}`, or in the web shell."
+        does = "decides"
+        command = f"{waiting.command} approvals approve {waiting.approval[:12]}"
     again = "Then call the same tool again with the same arguments: that reads the result, and runs nothing twice."
-    return f"{what} {how} {again}"
+    return f"{what} A person {does} with `{command}`, or in the web shell. {again}"
 
 
 AS_TOOL: Final = AnswerForm(ended, waits, refused, has_tasks=True)

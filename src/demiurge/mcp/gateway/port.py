@@ -87,7 +87,7 @@ class Waiting:
     """The wait of a call for a person. `may_decide`: this caller may; `questions`: those of a tool half-way, none if
     the call waits for an approval; `asker`: the tool, or its server; `arguments_json`: None if the caller may not see
     them. `own`: all questions are about the model and the files of the client that asked for the call, so it answers
-    them whatever it may decide."""
+    them whatever it may decide. `command`: the words with which a person begins a command about this world."""
 
     approval: str
     tool: str
@@ -96,6 +96,7 @@ class Waiting:
     questions: Sequence[AskedQuestion] = ()
     asker: str = ""
     own: bool = False
+    command: str = "demiurge"
 
 
 @dataclass(frozen=True, slots=True)
