@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from demiurge.bootstrap.policy_suggestion import PolicySuggestion, draft_policy
 from demiurge.tools import ToolEffect, ToolPolicy
+from demiurge.tools.policy import ToolPolicyContext
 from demiurge.values import cbor
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_of
@@ -77,6 +79,31 @@ def test_a_caller_without_roles_gets_a_rule_by_its_name() -> None:
     recorded.call("look", Caller("old-bot"))
     recorded.call("send", USER)
     assert rules(recorded.draft().policy) == [((), ("old-bot",), ("look",)), (("user",), (), ("send",))]
+
+
+def test_a_tool_of_callers_with_two_roles_is_not_allowed_to_those_with_one_of_them() -> None:
+    both = Caller("ada", roles=("agent", "user"))
+    recorded = Recorded(ALL)
+    for tool, caller in (("look", AGENT), ("peek", USER), ("send", both)):
+        recorded.call(tool, caller)
+    policy = recorded.draft().policy
+    assert rules(policy)[1] == (("agent", "user"), ("ada",), ("send",))
+    for caller, decision in ((both, "allow"), (AGENT, "deny"), (USER, "deny")):
+        assert policy.decide(ToolPolicyContext.of(caller), "send", ToolEffect.READ_ONLY) == decision
+
+
+def test_a_role_that_no_rule_can_name_is_left_out() -> None:
+    recorded = Recorded(ALL)
+    recorded.call("look", Caller("a", roles=("\x1b[2J", "agent")))
+    recorded.call("send", Caller("b", roles=("\x1b[2J",)))
+    assert rules(recorded.draft().policy) == [((), ("b",), ("send",)), (("agent",), (), ("look",))]
+
+
+def test_a_tool_about_which_the_policy_in_force_asks_by_name_is_asked_about() -> None:
+    recorded = Recorded(replace(ALL, require_approval_for_tools=("look", "never__used")))
+    recorded.call("look", USER)  # while the policy was observed
+    recorded.call("peek", USER)
+    assert recorded.draft().policy.require_approval_for_tools == ("look",)
 
 
 @pytest.mark.parametrize("name", ["", " blank ", "a\nb"])

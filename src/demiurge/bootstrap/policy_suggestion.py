@@ -1,8 +1,8 @@
 """`suggest_policy`: a tool policy drafted from what was used, and from nothing else.
 
 A tool with at least one successful call is allowed, to those who called it. A person is asked before a call that
-changes something, and before a call of a tool that a person approved in the record. All else is not allowed. The draft
-is checked on the same records: it denies no call that succeeded.
+changes something, and before a call of a tool that a person approved in the record or that the policy in force names.
+All else is not allowed. The draft is checked on the same records: it denies no call that succeeded.
 
 Records are read one at a time, twice; memory grows with the number of tools and callers, not of calls.
 """
@@ -21,7 +21,7 @@ from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.cost import today
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.policy_suggestion_text import suggestion_text
-from demiurge.bootstrap.recorded_use import CallerGroup, RecordedUse, ToolUse
+from demiurge.bootstrap.recorded_use import CallerGroup, RecordedUse, ToolUse, can_be_named
 from demiurge.bootstrap.records_by_day import first_record
 from demiurge.errors import NotFound
 from demiurge.tools.effect import ToolEffect
@@ -98,7 +98,7 @@ def draft_policy(
             found.decided(decision)
     uses = tuple(found.uses[key] for key in sorted(found.uses))
     in_force = ToolPolicy.from_json(manifest["tool_policy"])
-    policy = _draft(uses, in_force)
+    policy = _draft(uses, found.actors, in_force)
     tried = backtest(again, get, policy, shown=0)
     denied = {tool for tool, effect, who in found.contexts if policy.decide(who, tool, effect) == "deny"}
     tools = {spec["name"] for spec in manifest["toolset"]}
@@ -107,18 +107,19 @@ def draft_policy(
     return PolicySuggestion(policy, text, uses, tried, never, tuple(sorted(denied)))
 
 
-def _draft(uses: Iterable[ToolUse], in_force: ToolPolicy) -> ToolPolicy:
+def _draft(uses: Iterable[ToolUse], actors: Mapping[CallerGroup, set[str]], in_force: ToolPolicy) -> ToolPolicy:
     allowed: dict[CallerGroup, set[str]] = defaultdict(set)
     asked: set[str] = set()
     for use in uses:
         if use.succeeded:
             allowed[use.callers].add(use.tool)
-            if use.approved and use.effect is ToolEffect.READ_ONLY and use.tool != ASK_USER:
+            is_asked = use.approved or use.tool in in_force.require_approval_for_tools
+            if is_asked and use.effect is ToolEffect.READ_ONLY and use.tool != ASK_USER:
                 asked.add(use.tool)
     unnamed = allowed.pop(CallerGroup(()), set())  # no rule can name these callers
     for_all = unnamed | (set.intersection(*allowed.values()) if allowed else set())
     rules = [
-        _rule(number, callers, sorted(tools - for_all), set(allowed) - {callers})
+        _rule(number, callers, sorted(tools - for_all), set(allowed) - {callers}, actors[callers])
         for number, (callers, tools) in enumerate(sorted(allowed.items()), 1)
         if tools - for_all
     ]
@@ -133,14 +134,19 @@ def _draft(uses: Iterable[ToolUse], in_force: ToolPolicy) -> ToolPolicy:
     )
 
 
-def _rule(number: int, callers: CallerGroup, tools: list[str], others: set[CallerGroup]) -> ToolPolicyRule:
-    """Returns the rule that allows tools to these callers. It names the roles that no others have, if there are any."""
+def _rule(
+    number: int, callers: CallerGroup, tools: list[str], others: set[CallerGroup], actors: set[str]
+) -> ToolPolicyRule:
+    """Returns the rule that allows tools to these callers. It names the roles that no others have, if there are any. If
+    others with only some of their roles have each of these, it names the `actors` too."""
     if not callers.roles:
         name = _rule_name(number, callers.actor)
         return ToolPolicyRule(name, actors=(callers.actor,), allowed_tools=tuple(tools))
     shared = {role for other in others for role in other.roles}
     roles = tuple(role for role in callers.roles if role not in shared) or callers.roles
-    return ToolPolicyRule(_rule_name(number, "-".join(roles)), roles=roles, allowed_tools=tuple(tools))
+    is_wider = any({*other.roles} & {*roles} and not {*other.roles} >= {*callers.roles} for other in others)
+    named = tuple(sorted(actors)) if is_wider and all(map(can_be_named, actors)) else ()
+    return ToolPolicyRule(_rule_name(number, "-".join(roles)), roles, actors=named, allowed_tools=tuple(tools))
 
 
 def _rule_name(number: int, text: str) -> str:

@@ -65,7 +65,7 @@ def _lines(
     yield "# A person is asked before anything that changes something."
     yield f"require_approval_for_effects = {_list(effect.value for effect in policy.require_approval_for_effects)}"
     if policy.require_approval_for_tools:
-        yield "# These read only, and a person approved calls of them."
+        yield "# These read only, and a person approved calls of them, or the policy in force names them so."
         yield f"require_approval_for_tools = {_list(policy.require_approval_for_tools)}"
     if policy.approvers:
         yield f"approvers = {_list(policy.approvers)}  # as in the policy in force"
@@ -79,7 +79,10 @@ def _lines(
         yield ""
         yield "[[rules]]"
         yield f"name = {_text(rule.name)}"
-        yield f"roles = {_list(rule.roles)}" if rule.roles else f"actors = {_list(rule.actors)}"
+        if rule.roles:
+            yield f"roles = {_list(rule.roles)}"
+        if rule.actors:
+            yield f"actors = {_list(rule.actors)}"
         theirs = {
             tool: [use for use in found if _is_for(use, rule.roles, rule.actors)] for tool, found in by_tool.items()
         }
@@ -114,7 +117,7 @@ def _listed(name: str, tools: Sequence[str], uses: dict[str, list[ToolUse]], kno
 
 
 def _is_for(use: ToolUse, roles: Sequence[str], actors: Sequence[str]) -> bool:
-    return use.callers.actor in actors if actors else bool(set(use.callers.roles) & set(roles))
+    return bool(set(use.callers.roles) & set(roles)) if roles else use.callers.actor in actors
 
 
 def _story(use: ToolUse) -> str:

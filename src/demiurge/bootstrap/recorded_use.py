@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from demiurge.values.caller import Caller
 from demiurge.world.history.decided import RecordedDecision
 from demiurge.world.record import Record
 
-__all__ = ["CallerGroup", "RecordedUse", "ToolUse"]
+__all__ = ["CallerGroup", "RecordedUse", "ToolUse", "can_be_named"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -24,8 +25,10 @@ class CallerGroup:
 
     @classmethod
     def of(cls, caller: Caller) -> CallerGroup:
-        """Returns the group of a caller; one without a name if there are no roles and a policy can't name the actor."""
-        return cls(caller.roles) if caller.roles else cls((), caller.actor if _can_be_named(caller.actor) else "")
+        """Returns the group of a caller by the roles that a policy can name; one without a name if there are none, and
+        a policy can't name the actor."""
+        roles = tuple(filter(can_be_named, caller.roles))
+        return cls(roles) if roles else cls((), caller.actor if can_be_named(caller.actor) else "")
 
     def __str__(self) -> str:
         return f"role {'+'.join(self.roles)}" if self.roles else f"actor {self.actor or 'without a name'}"
@@ -57,6 +60,8 @@ class RecordedUse:
     open: dict[bytes, RecordedDecision] = field(default_factory=dict)
     contexts: set[tuple[str, ToolEffect, ToolPolicyContext]] = field(default_factory=set)
     """The tool, level and caller of each call that succeeded."""
+    actors: dict[CallerGroup, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """The actors in each group with a call that succeeded."""
 
     def use_of(self, found: RecordedDecision) -> ToolUse:
         key = found.tool, CallerGroup.of(found.caller)
@@ -93,7 +98,9 @@ class RecordedUse:
         if is_ok:
             who = ToolPolicyContext.of(ended.caller, tainted=ended.tainted)
             self.contexts.add((ended.tool, ended.effect, who))
+            self.actors[CallerGroup.of(ended.caller)].add(ended.caller.actor)
 
 
-def _can_be_named(actor: str) -> bool:
-    return bool(actor) and actor.isprintable() and actor == actor.strip()
+def can_be_named(who: str) -> bool:
+    """Returns whether a policy can name an actor or a role."""
+    return bool(who) and who.isprintable() and who == who.strip()
