@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,3 +43,11 @@ def test_each_tool_that_waits_is_shown_and_asked_about(
     screen.type("q\n")
     screen.expect("Nothing was trusted")
     assert screen.end() == 1
+
+
+def test_a_finding_of_a_scan_begins_with_its_severity(terminal: Callable[..., Terminal], tmp_path: Path) -> None:
+    tools = [{"name": "read", "description": EVIL, "inputSchema": {"type": "object"}}]
+    (tmp_path / "mail.json").write_text(json.dumps({"tools": tools}))
+    screen = terminal("mcp", "scan", "--file", str(tmp_path / "mail.json"))
+    screen.expect("high terminal_escape: mail read, description at ")
+    assert screen.end() == 0

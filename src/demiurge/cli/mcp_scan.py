@@ -210,9 +210,8 @@ def _lines(found: ServerScan, counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _finding_lines(finding: ScanFinding) -> Iterator[str]:
-    color = {"high": "red", "medium": "yellow"}[finding.severity]
     where = f"{finding.server}{f' {finding.tool}' if finding.tool else ''}"
-    yield f"{output.paint(finding.severity, fg=color)} {finding.code}: {where}, {finding.field} at {finding.start}"
+    yield f"{finding.severity} {finding.code}: {where}, {finding.field} at {finding.start}"
     yield f"  {finding.rule} Matched: {finding.matched}"
     if finding.excerpt != finding.matched:
         yield f"  In: {finding.excerpt}"

@@ -114,6 +114,8 @@ class Guard:
 @lru_cache(64)
 def _name(address: str) -> str:
     try:
-        return urlsplit(address).hostname or ""
+        parts = urlsplit(address)
+        parts.port  # noqa: B018 - raises if it is no number
     except ValueError:
         return ""
+    return "" if parts.username is not None else parts.hostname or ""

@@ -138,7 +138,16 @@ async def test_no_token_no_answer_and_a_revoked_one_is_none(served: Served) -> N
     assert (await post(served, added.secret, "tools/list", {})).status_code == 401
 
 
-@pytest.mark.parametrize(("header", "value", "status"), [("host", "evil.example", 400), ("origin", "http://evil", 403)])
+@pytest.mark.parametrize(
+    ("header", "value", "status"),
+    [
+        ("host", "evil.example", 400),
+        ("host", "127.0.0.1:80.evil.example", 400),
+        ("host", "evil.example@127.0.0.1", 400),
+        ("origin", "http://evil", 403),
+        ("origin", "null", 403),
+    ],
+)
 async def test_host_and_origin_are_checked(served: Served, header: str, value: str, status: int) -> None:
     secret = await token(served, "agent")
     assert (await post(served, secret, "tools/list", {}, **{header: value})).status_code == status
