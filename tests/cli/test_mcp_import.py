@@ -155,17 +155,6 @@ def test_a_file_without_an_end_is_not_read_to_it(demiurge: Run, tmp_path: Path) 
     assert (done.status, "holds more than 16777216 bytes" in done.err) == (1, True)
 
 
-def test_seal_replaces_no_secret_that_the_vault_has(demiurge: Run, tmp_path: Path) -> None:
-    first, other = ({"command": "gh-mcp", "env": {"GITHUB_TOKEN": token}} for token in (TOKEN, TOKEN[::-1]))
-    assert demiurge("mcp", "import", written(tmp_path, {"mcpServers": {"github": first}}), "--seal").status == 0
-    vault = tmp_path / ".local/share/demiurge/vault.json"
-    before = vault.read_bytes()
-    done = demiurge("mcp", "import", written(tmp_path, {"mcpServers": {"github": other}}), "--seal")
-    assert done.status == 1
-    assert "secrets set mcp/github/GITHUB_TOKEN" in done.out
-    assert vault.read_bytes() == before
-
-
 def test_the_form_of_vs_code_is_read(demiurge: Run, tmp_path: Path) -> None:
     text = """{
       // what VS Code writes

@@ -196,7 +196,8 @@ class GatewayWorld:
         await self.world.backend.run.cancel(str(Unit(CALLS, call_id)), reason)
 
     async def blob(self, ref: str) -> bytes:
-        return self.world.backend.read.get_blob(parse_ref(ref))
+        read, wanted = self.world.backend.read.get_blob, parse_ref(ref)
+        return read(wanted) if self.world.owned else await asyncio.to_thread(read, wanted)
 
     async def changes(self) -> AsyncGenerator[None, None]:
         version = await _version(self.world)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import threading
+from types import SimpleNamespace
+from typing import Any
 
 import mcp_types as types
 import pytest
 from tests.mcp.gateway.conftest import AGENT, DOT, ERAS, OTHER, Shop, text_of
 
 from demiurge.apps.demiurge import CALLS
+from demiurge.bootstrap.gateway import GatewayWorld
 from demiurge.mcp.gateway.calls import MOST_AT_ONCE
 
 
@@ -28,6 +32,18 @@ async def test_data_that_says_less_than_the_text_is_left_out(shop: Shop) -> None
         result = await client.call_tool("note", {"text": "x"})
     assert text_of(result) == "noted x"
     assert result.structured_content is None
+
+
+async def test_bytes_of_a_world_that_another_process_owns_are_read_beside_the_loop() -> None:
+    threads: list[int] = []
+
+    def read(_ref: str) -> bytes:
+        threads.append(threading.get_ident())
+        return b"bytes"
+
+    world: Any = SimpleNamespace(owned=False, backend=SimpleNamespace(read=SimpleNamespace(get_blob=read)))
+    assert await GatewayWorld(world).blob(f"sha256:{'0' * 64}") == b"bytes"
+    assert threads != [threading.get_ident()]
 
 
 async def test_images_and_files_are_content_blocks(shop: Shop) -> None:

@@ -278,6 +278,30 @@ async def test_each_of_two_clients_hears_of_a_change_once(world: World, docs: Do
     await gateway.close()
 
 
+def subscribed(client: Client, uri: str) -> Any:
+    request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+    return client.session.send_request(request, types.EmptyResult)
+
+
+async def test_requests_at_the_same_time_follow_a_resource_once_and_no_more_than_the_limit(
+    world: World, docs: DocsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demiurge.mcp.gateway.resource_updates.MOST_FOLLOWED", 1)
+    gateway, _ = gateway_to(world, OWN)
+    async with Client(gateway.server, mode="legacy") as client:
+        await asyncio.gather(*(subscribed(client, "note://one") for _ in range(3)))
+        assert len(gateway.updates._tasks) == 1
+        await client.session.send_request(
+            types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri="note://one")), types.EmptyResult
+        )
+        assert gateway.updates._tasks == {}
+        asked = (subscribed(client, f"note://by-id/{number}") for number in range(3))
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert sorted(type(each).__name__ for each in found) == ["EmptyResult", "MCPError", "MCPError"]
+    await until(lambda: not gateway.updates._tasks)
+    await gateway.close()
+
+
 async def test_more_resources_than_a_world_names_leave_room_for_tools(tmp_path: Path, docs: DocsServer) -> None:
     async with opened(tmp_path / "w") as world:
         await world.mcp.add(DOCS)

@@ -30,6 +30,8 @@ MOST_FOLLOWED: Final = 64
 
 Context = ServerRequestContext[Any, Any]
 Tell = Callable[[], Awaitable[None]]
+_Begins = asyncio.Task[asyncio.Task[None]]
+"""Begins to follow a resource; its result is the task that tells of its changes."""
 
 
 class ResourceUpdates:
@@ -37,7 +39,7 @@ class ResourceUpdates:
 
     def __init__(self, items: ItemsOfClients, world_of: Callable[[Context], CallerWorld]) -> None:
         self._items, self._world_of = items, world_of
-        self._followed: WeakKeyDictionary[Connection, dict[str, asyncio.Task[None]]] = WeakKeyDictionary()
+        self._followed: WeakKeyDictionary[Connection, dict[str, _Begins]] = WeakKeyDictionary()
         self._tasks: dict[asyncio.Task[None], tuple[Context, str]] = {}
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
@@ -48,21 +50,29 @@ class ResourceUpdates:
             self._followed[connection] = {}
             connection.exit_stack.push_async_callback(_end_all, self._followed[connection])
         followed = self._followed[connection]
-        if uri not in followed or followed[uri].done():
-            if sum(not task.done() for task in followed.values()) >= MOST_FOLLOWED:
+        begins = followed.get(uri)
+        if begins is None or _latest(begins).done():
+            if sum(not _latest(each).done() for each in followed.values()) >= MOST_FOLLOWED:
                 raise MCPError(types.INVALID_PARAMS, f"A client may follow {MOST_FOLLOWED} resources at once.")
 
             async def tell() -> None:
                 await connection.send_resource_updated(uri)
 
-            followed[uri] = await self._follow(ctx, uri, tell)
+            begins = followed[uri] = asyncio.create_task(self._follow(ctx, uri, tell), name="mcp-follow")
+        try:
+            await begins
+        except asyncio.CancelledError:
+            this = asyncio.current_task()
+            if this is not None and this.cancelling():
+                raise
+            raise MCPError(types.INTERNAL_ERROR, "An equal request was withdrawn. Ask again.", {"uri": uri}) from None
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         """Answers `resources/unsubscribe`."""
-        task = self._followed.get(ctx.session._connection, {}).pop(params.uri, None)
-        if task is not None:
-            await _ended([task])
+        begins = self._followed.get(ctx.session._connection, {}).pop(params.uri, None)
+        if begins is not None:
+            await _ended([_latest(begins)])
         return types.EmptyResult()
 
     @asynccontextmanager
@@ -137,11 +147,17 @@ async def _tell_updates(world: CallerWorld, tool: str, uri: str, tell: Tell, beg
             begun.cancel()
 
 
-async def _end_all(followed: dict[str, asyncio.Task[None]]) -> None:
-    await _ended(list(followed.values()))
+def _latest(begins: _Begins) -> asyncio.Task[Any]:
+    """Returns the task that tells of changes, once it has begun; before that, and if it never did, `begins`."""
+    has_begun = begins.done() and not begins.cancelled() and begins.exception() is None
+    return begins.result() if has_begun else begins
 
 
-async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _end_all(followed: dict[str, _Begins]) -> None:
+    await _ended([_latest(begins) for begins in followed.values()])
+
+
+async def _ended(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
