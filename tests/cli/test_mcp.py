@@ -228,6 +228,20 @@ def test_the_doctor_says_what_is_wrong_and_how_to_mend_it(demiurge: Run, mail: S
     assert (missing.status, "mcp ls" in missing.err) == (1, True)
 
 
+def test_trust_says_which_tools_have_a_stricter_hint_than_its_effect(demiurge: Run, mail: ScriptedServer) -> None:
+    mail.list(tool_of("read"), tool_of("push", annotations={"readOnlyHint": False}))
+    add(demiurge, mail)
+    done = demiurge("mcp", "trust", "mail", "--all", "--effect", "read_only")
+    assert "The server's own hint is stricter than read_only, so the hint counts: push." in done.err
+    assert "stricter" not in demiurge("mcp", "trust", "mail", "--all", "--effect", "external_side_effect").err
+
+
+def test_the_doctor_counts_tools_apart_from_prompts(demiurge: Run, mail: ScriptedServer) -> None:
+    mail.list(tool_of("read"), prompts=[{"name": "greet", "description": "Greets."}])
+    add(demiurge, mail)
+    assert "lists 1 tool, 1 prompt in " in demiurge("mcp", "doctor").out
+
+
 def test_words_that_do_not_go_together_are_refused(demiurge: Run) -> None:
     for words, said in (
         (("mail",), "give the server's command behind `--`, or its address with --url."),

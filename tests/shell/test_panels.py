@@ -38,6 +38,13 @@ async def test_a_tool_says_its_effect_source_decision_uses_and_tokens(screen: Sc
     await expect(page.locator(".rows").get_by_role("option")).to_contain_text("waits for a person")
 
 
+async def test_the_tools_that_every_world_has_come_after_all_others(screen: Screen) -> None:
+    page = await screen.page("/tools")
+    items = page.locator("summary[data-item]")
+    await expect(items.first).to_contain_text("yours")
+    await expect(items.last).to_contain_text("shipped")
+
+
 async def test_tools_are_found_by_text_and_reached_by_keys(screen: Screen) -> None:
     page = await screen.page("/tools")
     items = page.locator("summary[data-item]")

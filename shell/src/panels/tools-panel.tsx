@@ -14,6 +14,9 @@ import "./panels.css";
 /** So many tools are shown at first. */
 const SOME = 100;
 
+/** The source of the tools that every world has. */
+const SHIPPED = "shipped";
+
 export default function ToolsPanel() {
   const chosen = useSearch().get("tool");
   const live = useLive("tools", toolsAll, (record) => record.kind === "manifest_replaced" || (record.kind === "intent" && record.body?.kind === "tool.call"));
@@ -27,7 +30,8 @@ export default function ToolsPanel() {
       </label>
       <PanelState live={live} loading="Loading the tools" empty="This world has no tools." isEmpty={(data) => data.tools.length === 0}>
         {(data) => {
-          const found = data.tools.filter((tool) => `${tool.id} ${tool.description} ${tool.details}`.toLowerCase().includes(text.toLowerCase()));
+          const yoursFirst = [...data.tools].sort((a, b) => Number(a.source === SHIPPED) - Number(b.source === SHIPPED));
+          const found = yoursFirst.filter((tool) => `${tool.id} ${tool.description} ${tool.details}`.toLowerCase().includes(text.toLowerCase()));
           return (
             <>
               <p className="faint" role="status">
@@ -65,7 +69,7 @@ function Tool({ tool, isOpen }: { tool: ToolView; isOpen: boolean }) {
         }}
       >
         <span className="tool-line">
-          <code className="wrap">{tool.id}</code> <span className="tag effect">{tool.effect}</span> <span className="tag">{tool.source}</span>{" "}
+          <code className="wrap">{tool.id}</code> <span className={tool.effect === "read_only" ? "tag" : "tag effect"}>{tool.effect}</span> <span className="tag">{tool.source}</span>{" "}
           {tool.trust !== null && <TrustTags trust={tool.trust} />}
           <span className={`state ${decisionState(tool.decision)}`}>{decisionText(tool.decision)}</span>{" "}
           <span className="faint">

@@ -23,7 +23,7 @@ from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.hints import runnable
 from demiurge.cli.long_step import goes_on
-from demiurge.cli.mcp_lines import in_one_line
+from demiurge.cli.mcp_lines import by_kind, in_one_line
 from demiurge.cli.mcp_settings import missing_values
 from demiurge.cli.policy_observe import observing_check
 from demiurge.cli.settings import settings
@@ -120,7 +120,8 @@ def _checks_of(one: AskedServer) -> Iterator[Check]:
         detail = f"{in_one_line(server.target)} did not list its tools, after {one.took_ms / 1000:.1f} s: "
         yield Check(server.name, "fail", detail + in_one_line(one.problem), mend_of(server, one.problem))
         return
-    about = f"{_counted(len(server.tools), 'tool')} in {one.took_ms / 1000:.1f} s"
+    listed = [tool for tool in server.tools if tool.state != "gone"]
+    about = f"{by_kind(listed)} in {one.took_ms / 1000:.1f} s"
     about += f", protocol {in_one_line(server.protocol or '-')}"
     yield Check(server.name, "ok", f"{in_one_line(server.target)} lists {about}")
     yield from (Check(server.name, "warn", f"in its list: {in_one_line(each)}") for each in server.problems)

@@ -108,10 +108,14 @@ def trust(
     output.result(shown, *tool_table(done))
     for tool in left:
         output.notice(f"{in_one_line(tool.name)} is not trusted: {in_one_line(tool.problem or tool.state)}")
+    tools_done = [tool for tool in done if tool.kind == "tool"]
+    stricter = [in_one_line(tool.name) for tool in tools_done if effect not in (None, tool.counted_effect)]
+    if stricter:
+        output.notice(f"The server's own hint is stricter than {effect}, so the hint counts: {', '.join(stricter)}.")
     said = "a person is asked before each call" if rule == "ask" else "nobody is asked before a call"
     items = [tool for tool in done if tool.kind != "tool"]
     if len(items) < len(done) or not done:
-        output.notice(f"A model may call {by_kind([each for each in done if each.kind == 'tool'])} of {name}; {said}.")
+        output.notice(f"A model may call {by_kind(tools_done)} of {name}; {said}.")
     if items:
         output.notice(
             f"No model is offered what is no tool ({by_kind(items)}): `demiurge mcp serve` and `demiurge tools call` "
