@@ -54,11 +54,19 @@ def test_a_policy_is_observed_until_it_is_enforced_again(observed: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "status"), [(["--until", "soon"], 1), (["--until", "31d"], 1), (["--until", "1h", "--off"], 2)]
+    ("options", "status"),
+    [
+        (["--until", "soon"], 1),
+        (["--until", "31d"], 1),
+        (["--until", "0001-01-01T00:00+14:00"], 1),
+        (["--until", "9999-12-31T23:59:59-23:59"], 1),
+        (["--until", "1h", "--off"], 2),
+    ],
 )
 def test_an_end_must_be_a_time_within_30_days(observed: Any, options: list[str], status: int) -> None:
     done = observed("policy", "observe", *options)
     assert (done.status, done.out) == (status, "")
+    assert "in a way it should not" not in done.err
     assert observed("--json", "policy", "observe").document["observing"] is False
 
 

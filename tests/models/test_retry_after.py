@@ -47,6 +47,11 @@ def test_only_the_limits_that_are_used_up_count_and_of_those_the_last() -> None:
     assert seconds_asked({**headers, "retry-after": "1"}, NOON) == 1.0
 
 
+@pytest.mark.parametrize("year", ["99999999999", "2026 00:00:00 +99999999999999"])
+def test_a_date_that_no_clock_reaches_gives_no_delay(year: str) -> None:
+    assert seconds_asked({"retry-after": f"Mon, 01 Jan {year} 00:00:00 GMT"}, NOON) is None
+
+
 @pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "inf", "1.2.3", "²", "6m0", "s", "1e3", "9" * 400, "\u0663"])
 def test_an_unreadable_retry_header_gives_no_delay(text: str) -> None:
     for name in ("retry-after", "retry-after-ms", "x-ratelimit-reset-requests", "anthropic-ratelimit-tokens-reset"):

@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from demiurge.bootstrap.backend import Frames, OnFrame, Shown
@@ -322,4 +322,4 @@ def _wall_ns(time: datetime) -> int:
     """Returns a time in nanoseconds of wall time. Raises InvalidValue for one without a zone."""
     if time.tzinfo is None:
         raise InvalidValue("The end of observing needs a time zone.", path="until", code="bad_end")
-    return int(time.astimezone(UTC).timestamp()) * 10**9
+    return int(time.timestamp()) * 10**9

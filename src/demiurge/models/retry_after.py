@@ -63,7 +63,7 @@ def _reset(text: str, now_ns: int) -> float | None:
 def _http_date(text: str) -> datetime | None:
     try:
         return parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

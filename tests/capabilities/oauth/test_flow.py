@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import traceback
 from collections.abc import Iterator
@@ -461,6 +462,23 @@ async def test_the_host_that_gets_the_answer_is_shown_where_the_login_is_at_anot
 
     await login(server, show)
     assert shown == [("127.0.0.1", "localhost")]
+
+
+async def test_a_connection_on_which_a_browser_asks_nothing_ends_with_the_login(server: LoginServer) -> None:
+    held: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def preconnecting(host: str, url: str) -> None:
+        redirect = httpx.URL(httpx.URL(url).params["redirect_uri"])
+        held.append(await asyncio.open_connection("127.0.0.1", redirect.port))
+        await browse(host, url)
+
+    before = asyncio.all_tasks()
+    await login(server, preconnecting)
+    assert asyncio.all_tasks() == before
+    [(reader, writer)] = held
+    assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
 
 
 async def test_only_the_exact_redirect_address_is_answered(server: LoginServer) -> None:

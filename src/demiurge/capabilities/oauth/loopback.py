@@ -49,6 +49,7 @@ class LoopbackRedirect:
         self._server: asyncio.Server | None = None
         self._query: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         self._authority = ""
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=MAX_REQUEST)
@@ -61,6 +62,10 @@ class LoopbackRedirect:
         assert self._server is not None
         self._server.close()
         self._query.cancel()
+        for writer in self._open.values():  # browsers keep connections on which they ask nothing
+            writer.close()
+        if self._open:
+            await asyncio.wait(self._open, timeout=REQUEST_SECONDS)
 
     @property
     def uri(self) -> str:
@@ -76,6 +81,10 @@ class LoopbackRedirect:
             raise LoginFailed(why, code="login_timeout") from None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open[task] = writer
+        task.add_done_callback(self._open.pop)
         with suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
