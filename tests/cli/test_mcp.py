@@ -52,6 +52,10 @@ def test_trust_puts_tools_in_the_catalog_and_untrust_takes_them_out(demiurge: Ru
     done = demiurge("mcp", "trust", "mail", "read", "--allow", "--json")
     assert [tool["tool_id"] for tool in done.document["trusted"]] == ["mcp__mail__read"]
     assert demiurge("mcp", "trust", "mail", "send", "--effect", "state_change").status == 0
+    [server] = demiurge("mcp", "ls", "--json").document["servers"]
+    listed = [(each["name"], each["state"], each["rule"], each["counted_effect"]) for each in server["tools"]]
+    assert listed == [("read", "trusted", "allow", "read_only"), ("send", "trusted", "ask", "state_change")]
+    assert all(each["pin"] == each["found_pin"] and each["pin"].startswith("sha256:") for each in server["tools"])
     shown = {tool["id"]: tool for tool in callable_tools(demiurge("tools", "ls", "--json"))}
     assert shown["mcp__mail__read"]["decision"] == "allow"
     assert (shown["mcp__mail__send"]["decision"], shown["mcp__mail__send"]["source"]) == (
@@ -240,6 +244,46 @@ def test_the_doctor_counts_tools_apart_from_prompts(demiurge: Run, mail: Scripte
     mail.list(tool_of("read"), prompts=[{"name": "greet", "description": "Greets."}])
     add(demiurge, mail)
     assert "lists 1 tool, 1 prompt in " in demiurge("mcp", "doctor").out
+
+
+BROKEN = """
+import os, sys
+for number in range(40):
+    print(f"line {number}", file=sys.stderr)
+print("\\x1b]0;owned\\x07no config for " + os.environ["MAIL_TOKEN"] + " in " + "x" * 500, file=sys.stderr)
+sys.exit(3)
+"""
+
+
+def test_the_last_lines_of_a_server_that_ends_at_its_start_are_shown_and_no_secret_of_it(
+    demiurge: Run, world: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    assert demiurge("secrets", "set", "mail_token", stdin=TOKEN.encode()).status == 0
+    command = ("--env", "MAIL_TOKEN=secret:mail_token", "--", sys.executable, str(tmp_path / "broken.py"))
+    failed = demiurge("mcp", "add", "mail", *command)
+    checked = demiurge("mcp", "doctor")
+    for done, text in ((failed, failed.err), (checked, checked.out)):
+        assert done.status == 1
+        assert "exit code 3" in text
+        assert "| line 39" in text
+        assert "line 30\n" not in text
+        assert "no config for [secret] in xxx" in text
+        assert hidden_characters(text) == []
+        assert TOKEN not in done.out + done.err
+        assert "Run the command by itself" not in text
+    [server] = demiurge("mcp", "doctor", "--json").document["servers"]
+    last_words = server["server"]["last_words"]
+    assert len(last_words) == 10
+    assert last_words[-1].startswith("<U+001B>]0;owned")
+    assert find_values([TOKEN, "no config for"], *bytes_below(world)) == []
+
+
+def test_the_last_words_of_a_server_are_bounded(demiurge: Run) -> None:
+    chatty = "import sys; sys.exit('\\n'.join(str(n % 10) * 3000 for n in range(9)))"
+    failed = demiurge("mcp", "add", "chatty", "--json", "--", sys.executable, "-c", chatty)
+    assert failed.status == 1
+    assert demiurge("mcp", "doctor", "--json").document["servers"][0]["server"]["last_words"] == ["8" * 2000]
 
 
 def test_words_that_do_not_go_together_are_refused(demiurge: Run) -> None:

@@ -32,6 +32,7 @@ def test_a_policy_is_observed_until_it_is_enforced_again(observed: Any) -> None:
     assert said.status == 0
     assert said.out.startswith("The tool policy is observed until 20")
     assert "No call was observed" in said.out
+    assert "No call was observed" in observed("mcp", "doctor").out
     assert observed("tools", "call", "mcp__mail__send", "{}").status == 0
     report = observed("--json", "policy", "observe").document
     assert (report["observing"], report["calls"][0]["tool"], report["calls"][0]["would_be"]) == (

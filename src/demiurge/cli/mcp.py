@@ -17,7 +17,15 @@ from demiurge.cli.hints import runnable
 from demiurge.cli.mcp_asking import asked
 from demiurge.cli.mcp_doctor import doctor, mend_of
 from demiurge.cli.mcp_import import import_
-from demiurge.cli.mcp_lines import in_one_line, open_questions, server_lines, server_table, tool_lines, tool_table
+from demiurge.cli.mcp_lines import (
+    in_one_line,
+    last_word_lines,
+    open_questions,
+    server_lines,
+    server_table,
+    tool_lines,
+    tool_table,
+)
 from demiurge.cli.mcp_scan import scan
 from demiurge.cli.mcp_serve import serve
 from demiurge.cli.mcp_settings import limit_options, settings_of
@@ -144,7 +152,7 @@ def _connect(opening: Opened, name: str, done: str) -> None:
         if ServerSettings.of_json(server.settings).transport == "stdio":
             again = f"`demiurge mcp doctor {name}` asks again; for another command, first `demiurge mcp rm {name}`."
             message = f"{message.rstrip()} {runnable(again)}"
-        raise OutcomeError(problem.code, message, asdict(server))
+        raise OutcomeError(problem.code, "\n".join([message.rstrip(), *last_word_lines(server)]), asdict(server))
     note_read(server.tools)
     output.result(asdict(server), *server_lines(server), "", *tool_table(server.tools))
     _say_next([server])

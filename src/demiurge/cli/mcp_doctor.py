@@ -23,7 +23,7 @@ from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.hints import runnable
 from demiurge.cli.long_step import goes_on
-from demiurge.cli.mcp_lines import by_kind, in_one_line
+from demiurge.cli.mcp_lines import by_kind, in_one_line, last_word_lines
 from demiurge.cli.mcp_settings import missing_values
 from demiurge.cli.policy_observe import observing_check
 from demiurge.cli.settings import settings
@@ -118,7 +118,8 @@ def _checks_of(one: AskedServer) -> Iterator[Check]:
         return
     if one.problem is not None:
         detail = f"{in_one_line(server.target)} did not list its tools, after {one.took_ms / 1000:.1f} s: "
-        yield Check(server.name, "fail", detail + in_one_line(one.problem), mend_of(server, one.problem))
+        detail += in_one_line(one.problem)
+        yield Check(server.name, "fail", detail, mend_of(server, one.problem), tuple(last_word_lines(server)))
         return
     listed = [tool for tool in server.tools if tool.state != "gone"]
     about = f"{by_kind(listed)} in {one.took_ms / 1000:.1f} s"
@@ -156,6 +157,8 @@ def mend_of(server: McpServerView, problem: str) -> str:
         return runnable(f"Check the address and the network; `demiurge mcp doctor {server.name}` tries again.")
     if "/" not in said.command[0] and shutil.which(said.command[0]) is None:
         return STARTERS.get(said.command[0], "")  # the problem says that the program is missing
+    if server.last_words:
+        return ""  # they say more
     return f"Run the command by itself to see what it says: {in_one_line(server.target)}"
 
 

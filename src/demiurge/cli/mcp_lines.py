@@ -25,6 +25,7 @@ __all__ = [
     "changes_of",
     "first_line",
     "in_one_line",
+    "last_word_lines",
     "open_questions",
     "server_lines",
     "server_table",
@@ -96,6 +97,13 @@ def tool_table(tools: Sequence[McpToolView]) -> list[str]:
     return output.table(rows, TOOL_HEADER)
 
 
+def last_word_lines(server: McpServerView) -> list[str]:
+    """Returns what a server that failed wrote to its standard error last."""
+    if not server.last_words:
+        return []
+    return ["It wrote last to its standard error:", *text_block("\n".join(server.last_words))]
+
+
 def server_lines(server: McpServerView) -> list[str]:
     """Returns what a server is, without its tools."""
     lines = [f"{server.name}: {state_text(server)}; {server.transport}: {in_one_line(server.target)}"]
@@ -104,6 +112,7 @@ def server_lines(server: McpServerView) -> list[str]:
         called = in_one_line(" ".join(filter(None, (server.server_name, server.server_version))) or "nothing")
         lines.append(f"It calls itself {called}, and speaks the protocol {in_one_line(server.protocol)}.")
     lines += [f"Problem: {in_one_line(server.problem)}"] if server.problem is not None else []
+    lines += last_word_lines(server)
     lines += [f"In its list: {in_one_line(each)}" for each in server.problems]
     if server.instructions:
         lines += ["Its instructions, which no model is shown:", *text_block(server.instructions)]

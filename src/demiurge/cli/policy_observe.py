@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -22,6 +22,8 @@ from demiurge.errors import InvalidValue
 from demiurge.values.clock import SystemClock
 
 __all__ = ["observe", "observing_check", "observing_document", "observing_lines", "observing_sentence", "until_of"]
+
+NOTHING_CHANGED: Final = "No call was observed that the policy would have decided otherwise."
 
 _SPAN = re.compile(r"([1-9][0-9]{0,4})([hd])")
 
@@ -73,7 +75,7 @@ def observing_check(world: World, portal: Portal, info: Mapping[str, Any]) -> It
         return
     found = portal.run(world.observing())
     if found.until_ns is not None:
-        said = [observing_sentence(found.until_ns), *([_changed(found)] if found.calls else [])]
+        said = [observing_sentence(found.until_ns), _changed(found) if found.calls else NOTHING_CHANGED]
         mend = "`demiurge policy observe` lists such calls, and `demiurge policy observe --off` ends it."
         yield Check("tool policy", "warn", " ".join(said), runnable(mend))
 
@@ -88,7 +90,7 @@ def observing_lines(found: Observing) -> Iterator[str]:
     """Yields the sentences about the state of observing and about each tool that was observed."""
     yield observing_sentence(found.until_ns) if found.until_ns is not None else "The tool policy is enforced."
     if not found.calls:
-        yield "No call was observed that the policy would have decided otherwise."
+        yield NOTHING_CHANGED
         return
     yield f"{_changed(found)[:-1]}:"
     yield from (f"  {_line(each)}" for each in found.calls)

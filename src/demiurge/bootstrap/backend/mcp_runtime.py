@@ -44,6 +44,13 @@ MAX_TEXT: Final = 8192
 
 MAX_PROBLEMS: Final = 32
 
+LAST_LINES: Final = 10
+LAST_CHARACTERS: Final = 2000
+"""How much is shown of what a server wrote to its standard error before it failed."""
+
+LOG_READ: Final = 16_384
+"""How many characters of it are searched for secrets."""
+
 FINISH_S: Final = 5.0
 """The longest time that an owner which stops waits for what servers listed to be noted, in seconds."""
 
@@ -86,6 +93,21 @@ class McpRuntime:
         if problem:
             return "failed", problem
         return ("connected" if self._clients.is_running(name) else "idle"), None
+
+    def last_words(self, settings: ServerSettings) -> tuple[str, ...]:
+        """Returns the last lines that the process of a server which failed wrote to its standard error, with hidden
+        characters visible and its secrets masked; none for a server that works."""
+        if self._clients is None or not self._clients.problem(settings.name):
+            return ()
+        said = self._mask(settings)(self._clients.log(settings.name)[-LOG_READ:])
+        lines = [line for line in said.split("\n") if line.strip()][-LAST_LINES:]
+        return tuple("\n".join(lines)[-LAST_CHARACTERS:].split("\n")) if lines else ()
+
+    def _mask(self, settings: ServerSettings) -> SecretMask:
+        """Returns what masks the secrets of a server in a text."""
+        secrets: list[Secret] = []
+        self.secrets.hide(settings, lambda secret: secrets.append(secret))
+        return SecretMask({}, secrets)
 
     def require_local(self, settings: ServerSettings) -> None:
         """Raises Conflict (`not_adopted`) for a server that this user did not accept here."""
@@ -149,9 +171,7 @@ class McpRuntime:
         """Returns what a server proposes, as `McpClients.complete`. Raises Unavailable, and as `require_local`."""
         clients = await self._prepared(settings)
         found = await clients.complete(settings, pinned, argument, value, given)
-        secrets: list[Secret] = []
-        self.secrets.hide(settings, lambda secret: secrets.append(secret))
-        mask = SecretMask({}, secrets)
+        mask = self._mask(settings)
         return {**found, "values": [mask(each) for each in found["values"]]}
 
     async def updates(self, settings: ServerSettings, pinned: ToolDefinition, uri: str) -> AsyncGenerator[str, None]:

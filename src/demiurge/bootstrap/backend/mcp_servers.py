@@ -157,8 +157,17 @@ def named(owner: Owner, name: str) -> McpServerView:
 
 def _view(owner: Owner, host: Host, name: str, cell: Mapping[str, Any], *, details: bool) -> McpServerView:
     state, problem = owner.mcp.status(name)
-    is_local = owner.mcp.local.holds(settings_of(cell))
-    return server_view(name, cell, host.get_blob, is_local=is_local, state=state, problem=problem, details=details)
+    settings = settings_of(cell)
+    return server_view(
+        name,
+        cell,
+        host.get_blob,
+        is_local=owner.mcp.local.holds(settings),
+        state=state,
+        problem=problem,
+        last_words=owner.mcp.last_words(settings),
+        details=details,
+    )
 
 
 def _cell(host: Host, name: str) -> Mapping[str, Any]:

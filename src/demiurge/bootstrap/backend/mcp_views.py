@@ -64,10 +64,11 @@ class McpServerView:
     returns them; secrets are names.
 
     `state`: `not_adopted`: it was added elsewhere, and is not started here before `adopt`; `idle`: this process has not
-    asked it yet; `connected`; `failed`: `problem` says why. `is_local`: this user added or adopted it in this place.
-    `protocol`, `server_name`, `server_version`, `instructions`: what it said when it listed its tools last, at
-    `listed_at_ms` (None: never); empty before. `problems`: what is wrong with that listing. Times are in milliseconds
-    since 1970."""
+    asked it yet; `connected`; `failed`: `problem` says why, and `last_words` are the last lines that its process wrote
+    to its standard error, with its secrets masked; no model is shown them. `is_local`: this user added or adopted it in
+    this place. `protocol`, `server_name`, `server_version`, `instructions`: what it said when it listed its tools last,
+    at `listed_at_ms` (None: never); empty before. `problems`: what is wrong with that listing. Times are in
+    milliseconds since 1970."""
 
     name: str
     transport: Literal["stdio", "http"]
@@ -85,6 +86,7 @@ class McpServerView:
     added_by: str
     added_at_ms: int
     tools: tuple[McpToolView, ...]
+    last_words: tuple[str, ...] = ()
 
 
 class ListingInfo(NamedTuple):
@@ -113,10 +115,11 @@ def server_view(
     is_local: bool,
     state: Literal["idle", "connected", "failed"],
     problem: str | None,
+    last_words: tuple[str, ...],
     details: bool,
 ) -> McpServerView:
-    """Returns the view of a server with this cell. `state`, `problem`: of its connection in this process. Without
-    `details` the tools have no descriptions and changes."""
+    """Returns the view of a server with this cell. `state`, `problem`, `last_words`: of its connection in this process.
+    Without `details` the tools have no descriptions and changes."""
     settings = settings_of(cell)
     said = ListingInfo()
     if cell["listing_ref"] is not None:
@@ -143,6 +146,7 @@ def server_view(
         added_by=cell["added_by"],
         added_at_ms=cell["added_at"] // _MS,
         tools=tuple(tools),
+        last_words=last_words,
     )
 
 
