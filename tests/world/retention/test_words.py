@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from demiurge.values import canonical_json, cbor
@@ -20,6 +20,7 @@ def words_of_message(text: str) -> ErasedWords:
 
 
 @given(TEXTS)
+@example('00000"\\\x1f0')
 def test_a_copy_is_found_in_every_form_in_which_it_may_be_stored(text: str) -> None:
     words = words_of_message(text)
     if not words.texts or len(words.texts[0]) < 8:

@@ -25,7 +25,8 @@ _TITLE: Final = 60
 """How many characters of a first message older versions made the title of its chat."""
 
 _UNICODE: Final = re.compile(r"\\+u([0-9a-fA-F]{4})")
-_BLANK: Final = re.compile(r'(?:\\+[nrtbf"/]|["\s\x08/])+')
+_BLANK: Final = re.compile(r'(?<!\\)(?:\\+[nrtbf]|\\*["\s\x08/])+')
+"""A run that folding makes one blank, together with the backslashes in it."""
 _WORD: Final = re.compile(r"\w+(?:[-'.@_]\w+)*")
 _NAMES: Final = frozenset(
     (
