@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,13 @@ from tests.mcp.conftest import BIN, MALICIOUS, Bad, until
 
 from demiurge.errors import Unavailable
 from demiurge.mcp import McpClients, ServerSettings
+from demiurge.mcp.clients import Listing
+from demiurge.mcp.connection import ServerConnection
 from demiurge.mcp.server_process import INHERITED, ServerProcess
+from demiurge.mcp.supervisor import SupervisedServer
 from demiurge.tools import ToolContext, ToolEffect, ToolResult
 from demiurge.tools.capabilities import SecretName
+from demiurge.values.clock import SystemClock
 
 PRINT_ENVIRONMENT = "import json, os, sys; print(json.dumps([dict(os.environ), os.getcwd(), os.getsid(0)]), flush=True)"
 
@@ -224,3 +230,26 @@ async def test_a_server_of_others(
     refused = await clients.call(settings, pinned, {}, ToolContext(), ToolEffect.READ_ONLY)
     assert isinstance(refused, ToolResult)
     assert not refused.success
+
+
+async def test_a_server_that_hangs_at_its_start_is_not_quoted_with_the_words_of_an_earlier_one() -> None:
+    starts: list[str] = []
+
+    @asynccontextmanager
+    async def connect(settings: ServerSettings, on_change: Callable[[], None]) -> AsyncIterator[ServerConnection]:
+        starts.append(settings.name)
+        if len(starts) == 1:
+            raise Unavailable("It ended.", code="server_unavailable", details={"log": "no config"})
+        await asyncio.Event().wait()
+        yield  # type: ignore[misc]  # never reached
+
+    async def told(name: str, listing: Listing) -> None:
+        pass
+
+    settings = ServerSettings("bad", command=("bad",))
+    server = SupervisedServer(settings, connect, SystemClock(), told, start_s=0.05, stop_s=0.01)
+    for problem, log in (("It ended.", "no config"), ("The server did not answer in time when it was started.", "")):
+        with pytest.raises(Unavailable):
+            await server.connection()
+        assert (server.problem, server.log) == (problem, log)
+    await server.close()

@@ -143,7 +143,7 @@ class SupervisedServer:
         if (wait_ns := self._not_before_ns - self._clock.monotonic_ns()) > 0:
             again = f"It is started again in {wait_ns / _NS:.0f} seconds at the earliest."
             raise Unavailable(f"{self._problem} {again}".strip(), code="server_unavailable")
-        self._close = asyncio.Event()
+        self._close, self._last_log = asyncio.Event(), ""
         opened: asyncio.Future[ServerConnection] = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._own(opened, self._close), name=f"mcp-{self.settings.name}")
         try:
