@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp_types import CreateMessageRequest, CreateMessageRequestParams, SamplingMessage, TextContent
 from tests.mcp.conftest import until
-from tests.mcp.pairs import ACTS, Pair
+from tests.mcp.pairs import ACTS, PLACES, Pair
 
 from demiurge.mcp import McpToolProvider
 from demiurge.tools import ToolContext, ToolEffect, ToolFailure, ToolPolicy, ToolResult, ToolRunner
@@ -71,6 +71,28 @@ async def test_an_answer_after_the_connection_ended_tells_the_eras_apart(pair: P
         assert "Monday: 12a" in result.message
 
 
+@pytest.mark.parametrize("pair", [place for place in PLACES if place.endswith("auto")], indirect=True)
+@pytest.mark.parametrize(("effect", "is_known"), [(ACTS, False), (ToolEffect.READ_ONLY, True)])
+@pytest.mark.parametrize(("changes", "code"), [("goes", "unavailable"), ("says_more", "quarantined")])
+async def test_an_answer_that_can_t_be_sent_leaves_unknown_what_the_server_did_before_it_asked(
+    pair: Pair, changes: str, code: str, effect: ToolEffect, is_known: bool
+) -> None:
+    settings = replace(pair.settings, limits=replace(pair.settings.limits, refresh_s=0))
+    pinned = await pair.pinned("book")
+    required = await pair.clients.call(settings, pinned, {"day": "Monday"}, ToolContext(), effect)
+    assert isinstance(required, InputRequired)
+    if changes == "goes":
+        pair.server.mcp.remove_tool("book")
+    else:
+        pair.server.mcp._tool_manager._tools["book"].description = "Books a seat, and tells everybody."
+    context = replace(ToolContext(), resumed=Resumed(required.state, {"seat": Answer("accept", {"seat": "12a"})}))
+    with pytest.raises(ToolFailure) as caught:
+        await pair.clients.call(settings, pinned, {"day": "Monday"}, context, effect)
+    assert caught.value.error_code == (code if is_known else "unknown_outcome")
+    assert ("may have acted" in str(caught.value)) is not is_known
+    assert pair.server.calls == ["asked"]
+
+
 async def test_a_state_that_is_not_ours_ends_the_call(pair: Pair) -> None:
     with pytest.raises(ToolFailure) as caught:
         await leg(pair, Resumed(b"[]", {}))
@@ -107,6 +129,17 @@ async def test_a_call_that_needs_an_address_to_be_opened_is_made_anew(pair: Pair
     assert isinstance(result, ToolResult)
     assert text in result.message
     assert pair.server.calls == ["sign_in"] * (2 if answer == "accept" else 1)
+
+
+async def test_a_call_that_had_not_begun_is_cancelled_if_nobody_opens_its_address(pair: Pair) -> None:
+    pinned = await pair.pinned("sign_in")
+    required = await pair.clients.call(pair.settings, pinned, {}, ToolContext(), ACTS)
+    assert isinstance(required, InputRequired)
+    context = replace(ToolContext(), resumed=Resumed(required.state, ended=True))
+    with pytest.raises(ToolFailure) as caught:
+        await pair.clients.call(pair.settings, pinned, {}, context, ACTS)
+    assert caught.value.error_code == "cancelled"
+    assert pair.server.calls == ["sign_in"]
 
 
 async def test_a_request_for_a_model_is_refused(pair: Pair) -> None:

@@ -46,7 +46,7 @@ from demiurge.mcp.server_requests import ServerRequests
 from demiurge.mcp.supervisor import SupervisedServer
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
-from demiurge.tools.errors import ToolErrorCode, ToolFailure
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode, ToolFailure
 from demiurge.tools.foreign.schema import ForeignSchema
 from demiurge.tools.input_required import InputRequired, Resumed
 from demiurge.tools.result import ToolResult
@@ -87,6 +87,8 @@ class ServerCall:
     schema: ForeignSchema | None
     shows_progress: bool
     requests: ServerRequests = field(init=False)
+    was_asked: bool = False
+    """True once the server has answered a request of this call with questions; it may have acted before them."""
 
     def __post_init__(self) -> None:
         self.requests = ServerRequests(self.server.settings, self.context, self.source)
@@ -110,7 +112,7 @@ class ServerCall:
             async with self.server.slot():
                 return await self._in_slot()
         except Unavailable as error:
-            raise ToolFailure(ToolErrorCode.UNAVAILABLE, safe_message=error.message) from error
+            raise self._not_sent(ToolErrorCode.UNAVAILABLE, error.message) from error
 
     async def _in_slot(self) -> ToolResult[Any] | InputRequired:
         resumed = self.context.resumed
@@ -122,8 +124,9 @@ class ServerCall:
             raise self._given_up() from error
         if waiting.parked is not None:
             return await self._go_on(waiting.parked, resumed)
+        self.was_asked = not waiting.addresses
         if resumed.ended:
-            raise self._given_up()
+            raise self._given_up() if self.was_asked else ToolFailure(ToolErrorCode.CANCELLED)
         if not waiting.addresses:
             self.requests.used = waiting.used
             try:
@@ -144,6 +147,7 @@ class ServerCall:
             answer = await self._sent(responses, state)
             if not isinstance(answer, InputRequiredResult):
                 return self._result(answer)
+            self.was_asked = True
             try:
                 asked = await asked_modern(self.server.settings.name, answer, self.requests)
             except InvalidValue as error:
@@ -198,6 +202,14 @@ class ServerCall:
         """Returns the failure of a call whose wait for an answer ended without one."""
         return ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME if self.may_act else ToolErrorCode.CANCELLED)
 
+    def _not_sent(self, code: ToolErrorCode, message: str | None = None) -> ToolFailure:
+        """Returns the failure of a request that was not sent, or that the server did not take: `code`, unless the
+        server may have acted before it asked."""
+        if not (self.was_asked and self.may_act):
+            return ToolFailure(code, safe_message=message)
+        message = f"{message or SAFE_MESSAGES[code]} The server may have acted before it asked."
+        return ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME, safe_message=message)
+
     async def _checked_connection(self) -> ServerConnection:
         """Returns a connection whose server lists the pinned definition. Raises ToolFailure (`quarantined`,
         `unavailable`), Unavailable."""
@@ -205,12 +217,12 @@ class ServerCall:
         listed = listing.find(self.pinned.label)
         if listed is None:
             message = f"The server no longer lists this {self.pinned.kind}."
-            raise ToolFailure(ToolErrorCode.UNAVAILABLE, safe_message=message)
+            raise self._not_sent(ToolErrorCode.UNAVAILABLE, message)
         if listed.pin != self.pinned.pin:
-            raise ToolFailure(ToolErrorCode.QUARANTINED)
+            raise self._not_sent(ToolErrorCode.QUARANTINED)
         connection = self.server.open_connection
         if connection is None:  # another process has to list its tools first
-            raise ToolFailure(ToolErrorCode.UNAVAILABLE, safe_message="The server ended before the call was sent.")
+            raise self._not_sent(ToolErrorCode.UNAVAILABLE, "The server ended before the call was sent.")
         return connection
 
     async def _answer(self, note: CallNote, reply: Awaitable[Reply]) -> Reply:
@@ -241,7 +253,7 @@ class ServerCall:
             if note.status == _NO_SESSION:
                 await self.server.stop()
             message = note.problem or f"The server refused the request with the status {note.status}."
-            raise ToolFailure(ToolErrorCode.UNAVAILABLE, safe_message=message) from error
+            raise self._not_sent(ToolErrorCode.UNAVAILABLE, message) from error
         if error.code in _NO_ANSWER or not note.is_answer or (note.status or 0) >= 500:
             raise self._failure(note, _NO_ANSWER.get(error.code, ToolErrorCode.UNAVAILABLE)) from error
         self.server.worked()
@@ -255,7 +267,7 @@ class ServerCall:
     def _failure(self, note: CallNote, code: ToolErrorCode) -> ToolFailure:
         """Returns the failure of a call without an answer: `code` says why, unless the call may have acted."""
         if not note.sent:
-            return ToolFailure(ToolErrorCode.UNAVAILABLE, safe_message=note.problem or None)
+            return self._not_sent(ToolErrorCode.UNAVAILABLE, note.problem or None)
         return ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME if self.may_act else code)
 
     def _result(self, answer: Reply) -> ToolResult[Any] | InputRequired:

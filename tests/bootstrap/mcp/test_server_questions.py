@@ -76,6 +76,32 @@ async def test_the_wait_survives_a_restart_where_the_server_keeps_its_state(
         await intact(world)
 
 
+@pytest.mark.parametrize(
+    ("since", "code"),
+    [("changed", "quarantined"), ("trusted anew", "approval_expired"), ("rejected", "approval_rejected")],
+)
+async def test_a_call_that_may_not_go_on_says_that_its_server_may_have_acted_before_it_asked(
+    since: str, code: str, server: SampleServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(monkeypatch, server, "auto")
+    async with opened(tmp_path / "w") as world:
+        waiting = await asked(world)
+        if since == "rejected":
+            await world.decide(waiting["id"], approve=False, reason="Too late.")
+        else:
+            server.mcp._tool_manager._tools["book"].description = "Books a seat, and tells everybody."
+            await world.mcp.refresh("sample")
+            if since == "trusted anew":
+                await world.mcp.trust("sample", ["book"], rule="allow")
+            await world.answer(waiting["id"], content={"seat": "12a"})
+        await world.settle()
+        done = await world.call(BOOK, DAY, "b")
+        assert (done.ok, done.error_code) == (False, code)
+        assert "The server may have acted before it asked." in done.content
+        assert server.calls == ["asked"]
+        await intact(world)
+
+
 async def test_a_connection_that_ends_ends_the_wait(
     server: SampleServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

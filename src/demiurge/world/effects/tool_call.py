@@ -188,6 +188,8 @@ class ToolCalls:
         """Returns the answer to a refused call: the runner's words for what is wrong with it, else `message`."""
         if call.intent.leg is not None and (held := self._held.pop(call.intent.leg["state"], None)) is not None:
             held.cancel()  # nobody goes on with it
+        if _may_have_acted(call):
+            message = f"{message or SAFE_MESSAGES[tool_code(code)]} The server may have acted before it asked."
         proposed, sink, limits = _proposed(call), HeldBlobs(call), ToolLimits(call, self._clock)
         runner = ToolRunner(
             self._source,
@@ -371,6 +373,14 @@ _FINAL = frozenset(
 def _has_field(call: EffectCall, name: str) -> bool:
     """Returns whether the receipt schema of this call has the field, which an older manifest may lack."""
     return name in call.manifest.schemas.get(call.manifest.effects[call.intent.kind].receipt)["record"]
+
+
+def _may_have_acted(call: EffectCall) -> bool:
+    """Returns whether an earlier leg of this call may have changed something. A leg of the user's own tool takes back
+    what it changed; what a server did before it asked is not known."""
+    spec = call.manifest.toolset.get(call.intent.params["tool"])
+    is_foreign = spec is not None and spec.untrusted and spec.effect is not ToolEffect.READ_ONLY
+    return is_foreign and call.intent.leg is not None
 
 
 _STRICTNESS = ("allow", "require_approval", "deny")
