@@ -217,6 +217,9 @@ def test_the_doctor_says_what_is_wrong_and_how_to_mend_it(demiurge: Run, mail: S
     assert (gone.status, "Install it" in gone.err) == (1, True), gone.err
     assert "mcp doctor gone` asks again; for another command, first `" in gone.err
     assert "mcp rm gone`" in gone.err
+    ends = demiurge("mcp", "add", "ends", "--", "true")
+    assert ends.err.endswith("Run the command by itself to see what it says: true\n")
+    assert demiurge("mcp", "rm", "ends").status == 0
     add(demiurge, mail)
     checked = demiurge("mcp", "doctor", "--json")
     assert checked.status == 1

@@ -148,11 +148,12 @@ def _connect(opening: Opened, name: str, done: str) -> None:
     """Has a server list its tools, and prints them. Raises OutcomeError if it does not answer."""
     server, problem = asked(opening, name)
     if problem is not None:
-        message = f"{name} {done}, but it did not list its tools: {problem.message} {mend_of(server, problem.message)}"
+        message = f"{name} {done}, but it did not list its tools: {problem.message}"
         if ServerSettings.of_json(server.settings).transport == "stdio":
             again = f"`demiurge mcp doctor {name}` asks again; for another command, first `demiurge mcp rm {name}`."
-            message = f"{message.rstrip()} {runnable(again)}"
-        raise OutcomeError(problem.code, "\n".join([message.rstrip(), *last_word_lines(server)]), asdict(server))
+            message += f" {runnable(again)}"
+        message = f"{message} {mend_of(server, problem.message)}".rstrip()
+        raise OutcomeError(problem.code, "\n".join([message, *last_word_lines(server)]), asdict(server))
     note_read(server.tools)
     output.result(asdict(server), *server_lines(server), "", *tool_table(server.tools))
     _say_next([server])
