@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.test_terminal import Terminal, terminal
 from tests.provider import Provider
 
 from demiurge.stores.sqlite.store import SqliteStore
+
+__all__ = ["terminal"]
 
 BELL = '''
 from demiurge.tools import ToolEffect, tool
@@ -101,6 +104,45 @@ def test_a_call_whose_arguments_are_damaged_can_t_be_decided_on(verb: str, demiu
     assert done.status == 1
     assert "damaged" in done.err
     assert "No call" not in done.err
+
+
+def test_a_terminal_shows_a_waiting_call_as_a_card_with_the_commands_that_decide_on_it(
+    demiurge: Any, terminal: Callable[..., Terminal], provider: Provider
+) -> None:
+    provider.say(Provider.answer(Provider.call("ring_bell", {"times": 7}, "c1")))
+    assert demiurge("chat", "--tools", "bell_tools", "--message", "Ring.").status == 1
+    [waiting] = demiurge("--json", "approvals", "ls").document["approvals"]
+    short = waiting["id"][:12]
+    assert demiurge("approvals", "show", short).document["arguments_json"] == waiting["arguments_json"]
+    screen = terminal("approvals", "show", short)
+    shown = screen.expect("approvals reject " + short)
+    assert screen.end() == 0
+    assert "? ring_bell" in shown
+    assert "(external_side_effect)" in shown
+    assert "│ times  7\n" in shown
+    assert f"approvals approve {short}\n" in shown
+
+
+def test_a_call_whose_tool_was_not_named_is_shown_as_it_is_recorded(
+    demiurge: Any, terminal: Callable[..., Terminal]
+) -> None:
+    asked = ask(demiurge, 7)
+    screen = terminal("approvals", "show", asked)
+    screen.expect('"arguments_json": ')
+    assert screen.end() == 0
+
+
+def test_a_terminal_shows_a_question_with_the_commands_that_answer_it(
+    demiurge: Any, terminal: Callable[..., Terminal], provider: Provider
+) -> None:
+    provider.say(Provider.answer(Provider.call("core__ask_user", {"question": "Which bell?"}, "q1")))
+    assert demiurge("chat", "--message", "Ring.").status == 1
+    [waiting] = demiurge("--json", "approvals", "ls").document["approvals"]
+    screen = terminal("approvals", "show", waiting["id"])
+    shown = screen.expect("approvals reject " + waiting["id"][:12])
+    assert screen.end() == 0
+    assert "Which bell?" in shown
+    assert f"approvals answer {waiting['id'][:12]} TEXT" in shown
 
 
 def test_others_are_decided_as_before(demiurge: Any, world: Path) -> None:

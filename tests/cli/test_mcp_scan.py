@@ -113,6 +113,8 @@ def test_a_file_of_an_editor_is_read_as_import_reads_it(demiurge: Any, tmp_path:
     done = demiurge("mcp", "scan", "--file", str(file))
     assert "add --start" in done.err
     assert done.err.count("malicious_server.py") == 2
+    assert "literal is left out: " in done.err
+    assert "off is left out: It is switched off in the file." in done.err
     found = demiurge("--json", "mcp", "scan", "--file", str(file), "--start").document
     assert found["servers"] == ["bare"]
     assert set(found["problems"]) == {"shop", "off", "literal", "odd"}

@@ -28,8 +28,8 @@ from demiurge.cli.standing_rules import COLUMNS, pattern_of, rule_row
 from demiurge.cli.tool_questions import fields_given, input_summary, json_given
 from demiurge.cli.turn import TurnView, reply_document
 from demiurge.cli.turn_display import PlainDisplay
-from demiurge.cli.waiting import pending_lines
-from demiurge.cli.world import Opened, RunOptions, opened, recalled, running_options
+from demiurge.cli.waiting import decision_lines, pending_lines
+from demiurge.cli.world import Opened, RunOptions, opened, policy_name, recalled, running_options
 from demiurge.errors import NotFound, UsageError
 from demiurge.tools.taint_words import taint_reason
 from demiurge.world.authority.standing_rule import MAX_CALLS
@@ -77,12 +77,19 @@ def ls() -> None:
 @command.command(name="show", cls=Command)
 @click.argument("approval_id", metavar="ID")
 def show(approval_id: str) -> None:
-    """Show one waiting call in full. ID may be shortened."""
+    """Show one waiting call in full. ID may be shortened.
+
+    On a terminal this is the card that a chat shows, else JSON, as for a tool that this world does not have at hand.
+    """
     with opened() as (world, portal):
         pending = _find(portal.run(world.approvals()), approval_id)
-    if pending["damaged"] is not None:
-        raise OutcomeError("damaged", _damage([pending]), pending)
-    output.document(pending)
+        if pending["damaged"] is not None:
+            raise OutcomeError("damaged", _damage([pending]), pending)
+        is_known = any(spec["name"] == pending["tool"] for spec in world.manifest()["toolset"])
+        if settings().json or not output.is_terminal(output.stdout()) or not is_known:
+            output.document(pending)
+        else:
+            _show_card(world, pending)
 
 
 @command.command(name="approve", cls=Command)
@@ -288,6 +295,18 @@ def _show_call(
     if approved and not called.ok:
         raise OutcomeError(called.error_code or called.status, called.message, shown)
     output.document(shown)
+
+
+def _show_card(world: World, pending: Mapping[str, Any]) -> None:
+    from demiurge.cli.terminal.card import card_facts, card_lines  # only here: it takes time to load
+    from demiurge.cli.terminal.screen import Screen
+
+    running, screen = RunOptions(), Screen(output.stdout())
+    if pending["asks"] is not None or pending["input"] is not None:
+        output.write("\n".join(pending_lines([pending], running, is_last=not world.joined)))
+        return
+    screen.print(card_lines(screen, pending, card_facts(world, pending, policy_name(world, running))))
+    output.write("\n".join(decision_lines(pending, running)))
 
 
 def _tainted(waiting: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

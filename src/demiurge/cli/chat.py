@@ -26,7 +26,7 @@ from demiurge.cli.piped_text import piped_text, with_piped
 from demiurge.cli.portal import Portal
 from demiurge.cli.progress import ensure_local_model
 from demiurge.cli.settings import Settings, settings
-from demiurge.cli.world import RunOptions, keep_first, opened, recalled, running_options
+from demiurge.cli.world import RunOptions, keep_first, opened, policy_name, recalled, running_options
 from demiurge.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -272,16 +272,4 @@ def _person(world: World, portal: Portal, options: RunOptions) -> PersonAtTermin
         return None
     from demiurge.cli.terminal.decision import PersonAtTerminal  # only here: it takes time to load
 
-    return PersonAtTerminal(world, portal, _policy_name(world, options))
-
-
-def _policy_name(world: World, options: RunOptions) -> str:
-    """Returns whose tool policy is in force, in words."""
-    if settings().url() is not None:
-        return "the server's policy"
-    file = options.policy or recalled(options).policy
-    if file is not None:
-        return f"the policy file {file}"
-    return (
-        "the policy of this world's manifest" if world.manifest()["root"].get("tool_policy") else "the default policy"
-    )
+    return PersonAtTerminal(world, portal, policy_name(world, options))

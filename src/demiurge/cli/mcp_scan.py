@@ -150,9 +150,10 @@ def _scan_servers(
         raise NotFound(f"The file {file} has no server {name}.", code="no_mcp_server")
     if servers and not start:
         told = [f"{each.name}: {said}" for each in servers for said in (in_one_line(each.target), *setting_lines(each))]
+        left = [f"{in_one_line(key)} is left out: {in_one_line(problem)}" for key, problem in problems.items()]
         raise InvalidValue(
             "Nothing was started. To look at the tools of these servers, add --start. It runs these commands with "
-            "these variables, and sends these headers to these addresses:\n  " + "\n  ".join(told),
+            "these variables, and sends these headers to these addresses:\n  " + "\n  ".join([*told, *left]),
             code="not_started",
         )
     with goes_on(f"Asking {', '.join(each.name for each in servers)} for tools ...") if servers else nullcontext():

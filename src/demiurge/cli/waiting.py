@@ -13,7 +13,7 @@ from demiurge.cli.tool_questions import input_lines
 from demiurge.cli.world import RunOptions
 from demiurge.tools.taint_words import taint_reason
 
-__all__ = ["pending_lines"]
+__all__ = ["decision_lines", "pending_lines"]
 
 ENDS: Final = (
     "  The server takes the answer only while this process runs, so the call ends now. Call it where you can answer"
@@ -44,6 +44,14 @@ def _answer_words(asked: Mapping[str, Any]) -> str:
     if len(asked["questions"]) > 1:
         return " --content '{\"KEY\": {...}, ...}'"
     return {"form": " --field NAME=VALUE ...", "url": " --done", "text": " TEXT"}[kinds.pop()]
+
+
+def decision_lines(pending: Mapping[str, Any], running: RunOptions) -> list[str]:
+    """Returns the command lines that decide on a call."""
+    return [
+        f"  allow it:  {_command_for('approve', pending, running)}",
+        f"  refuse it: {_command_for('reject', pending, running)}",
+    ]
 
 
 def pending_lines(waiting: Sequence[Mapping[str, Any]], running: RunOptions, *, is_last: bool) -> list[str]:
@@ -78,7 +86,6 @@ def pending_lines(waiting: Sequence[Mapping[str, Any]], running: RunOptions, *, 
         lines += [
             f"{describe(pending)} waits for {_whose(pending)} decision:",
             *([f"  asked because {output.plain(taint_reason(pending['tainted']))}"] if pending.get("tainted") else []),
-            f"  allow it:  {_command_for('approve', pending, running)}",
-            f"  refuse it: {_command_for('reject', pending, running)}",
+            *decision_lines(pending, running),
         ]
     return lines

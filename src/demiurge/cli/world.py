@@ -31,6 +31,7 @@ __all__ = [
     "keep",
     "keep_first",
     "opened",
+    "policy_name",
     "recalled",
     "running_options",
     "visits",
@@ -345,3 +346,15 @@ def _is_remembered(name: str, running: RunOptions, profile: WorldProfile) -> boo
     if name == "hosts":
         return checked_hosts(running.allow_host) == profile.hosts
     return running.policy is not None and str(Path(running.policy).absolute()) == profile.policy
+
+
+def policy_name(world: World, options: RunOptions) -> str:
+    """Returns whose tool policy is in force, in words."""
+    if settings().url() is not None:
+        return "the server's policy"
+    file = options.policy or recalled(options).policy
+    if file is not None:
+        return f"the policy file {file}"
+    return (
+        "the policy of this world's manifest" if world.manifest()["root"].get("tool_policy") else "the default policy"
+    )

@@ -13,15 +13,19 @@ from typing import Any, Final, NamedTuple
 from rich.cells import chop_cells
 from rich.text import Text
 
+from demiurge.bootstrap import World
+from demiurge.bootstrap.policy_view import explain_tool
+from demiurge.bootstrap.tool_view import server_of
 from demiurge.cli import output
 from demiurge.cli.terminal.screen import Screen
 from demiurge.cli.terminal.visible_text import visible, visible_lines
 from demiurge.cli.tool_arguments import EFFECTS
 from demiurge.errors import InvalidValue
+from demiurge.tools.spec import ToolSpec
 from demiurge.tools.taint_words import taint_reason
 from demiurge.values import canonical_json
 
-__all__ = ["CardFacts", "card_lines", "in_order"]
+__all__ = ["CardFacts", "card_facts", "card_lines", "in_order"]
 
 SHORT: Final = 60
 """The most characters of a text that stands beside the name of its argument."""
@@ -40,6 +44,18 @@ class CardFacts(NamedTuple):
     why: str
     policy: str
     server: str | None = None
+
+
+def card_facts(world: World, pending: Mapping[str, Any], policy_name: str) -> CardFacts:
+    """Returns the facts about a waiting call. `policy_name` says whose tool policy is in force."""
+    node = world.manifest()
+    spec = next((spec for spec in node["toolset"] if spec["name"] == pending["tool"]), None)
+    explained = explain_tool(node, pending["tool"], world.caller)
+    why = "" if pending.get("tainted") and explained["decision"] == "allow" else explained["why"]
+    if spec is None:
+        return CardFacts("", "", {}, "the tool is not in the world's toolset", policy_name)
+    server = server_of(ToolSpec.from_json(spec))
+    return CardFacts(spec["effect"], spec["description"], spec["input_schema"], why, policy_name, server)
 
 
 def card_lines(

@@ -14,13 +14,11 @@ from rich.cells import chop_cells
 from rich.text import Text
 
 from demiurge.bootstrap import World
-from demiurge.bootstrap.policy_view import explain_tool
-from demiurge.bootstrap.tool_view import server_of
 from demiurge.cli import output
 from demiurge.cli.approval import Decision
 from demiurge.cli.portal import Portal
 from demiurge.cli.question import choice_text, question_lines
-from demiurge.cli.terminal.card import CardFacts, card_lines, in_order
+from demiurge.cli.terminal.card import CardFacts, card_facts, card_lines, in_order
 from demiurge.cli.terminal.editor import edited, notes, without_notes
 from demiurge.cli.terminal.form import WHY, fill_in
 from demiurge.cli.terminal.input_line import ask
@@ -30,7 +28,6 @@ from demiurge.cli.terminal.screen import Screen
 from demiurge.cli.terminal.why import why_lines
 from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.tools.argument_problem import argument_problem
-from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 
 __all__ = ["PersonAtTerminal"]
@@ -50,7 +47,7 @@ class PersonAtTerminal:
 
     def decide(self, pending: Mapping[str, Any]) -> Decision:
         """Returns the decision on a waiting call. Raises EOFError (Ctrl-D: later), KeyboardInterrupt."""
-        facts = self._facts(pending)
+        facts = card_facts(self._world, pending, self._policy_name)
         arguments_json: str | None = None
         left = self._begin(card_lines(self._screen, pending, facts))
         while True:
@@ -122,16 +119,6 @@ class PersonAtTerminal:
     def waiting(self) -> AbstractContextManager[None]:
         """Returns a context in which keys are not echoed."""
         return without_echo()
-
-    def _facts(self, pending: Mapping[str, Any]) -> CardFacts:
-        node = self._world.manifest()
-        spec = next((spec for spec in node["toolset"] if spec["name"] == pending["tool"]), None)
-        explained = explain_tool(node, pending["tool"], self._world.caller)
-        why = "" if pending.get("tainted") and explained["decision"] == "allow" else explained["why"]
-        if spec is None:
-            return CardFacts("", "", {}, "the tool is not in the world's toolset", self._policy_name)
-        server = server_of(ToolSpec.from_json(spec))
-        return CardFacts(spec["effect"], spec["description"], spec["input_schema"], why, self._policy_name, server)
 
     def _begin(self, lines: list[str]) -> list[str]:
         """Shows the first page, and returns the lines that are left."""
