@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -142,3 +143,14 @@ async def test_prompts_and_resources_are_counted_apart_from_tools(screen: Screen
     page = await screen.page("/mcp-servers")
     said = "0 of 1 tools trusted, 1 of 1 prompts and resources trusted"
     await expect(page.get_by_role("link", name="desk")).to_contain_text(said)
+
+
+async def test_the_last_words_of_a_failed_server_are_shown_as_they_are(screen: Screen) -> None:
+    says = "import sys; sys.exit('<b>no config</b> \\x1b[2J\\nset MAIL_HOME')"
+    await screen.served.world.mcp.add(ServerSettings("mail", command=(sys.executable, "-c", says)))
+    page = await screen.page("/mcp-servers?server=mail", viewport={"width": 360, "height": 900})
+    await page.get_by_role("button", name="Ask it for its tools now").click()
+    shown = page.get_by_role("group", name="What mail wrote last")
+    await expect(shown).to_have_text("<b>no config</b> <U+001B>[2J\nset MAIL_HOME")
+    assert await violations(page) == []
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 360

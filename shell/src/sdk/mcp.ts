@@ -42,6 +42,8 @@ export interface McpServer {
   state: "not_adopted" | "idle" | "connected" | "failed";
   is_local: boolean;
   problem: string | null;
+  /** The last lines that its process wrote to its standard error before it failed. */
+  last_words: string[];
   /** What it said when it listed its tools last; empty before. */
   protocol: string;
   server_name: string;

@@ -39,6 +39,14 @@ function Server({ server, reload, onChange }: { server: McpServer; reload: () =>
       {server.problem !== null && (
         <ErrorNote title="This server did not list its tools." message={server.problem} />
       )}
+      {server.last_words.length > 0 && (
+        <>
+          <h3>What it wrote last to its standard error</h3>
+          <pre className="head" dir="auto" tabIndex={0} role="group" aria-label={`What ${server.name} wrote last`}>
+            <Verbatim text={server.last_words.join("\n")} />
+          </pre>
+        </>
+      )}
       {server.state === "not_adopted" && (
         <p className="mark">
           It was added elsewhere, so nothing of it runs here. <code>demiurge mcp show {server.name}</code> says what it starts, and{" "}
