@@ -56,6 +56,8 @@ class McpEndpoint:
         after = _AfterAnswer(gateway.begin)
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]  # the parser keeps blanks
         scope[_WORLD], scope[_AFTER], scope["user"] = self._world(request, session), after, _user(session)
+        if request.headers.get("mcp-method") == "tools/call":  # the newer protocol requires this header
+            await gateway.note_catalog(scope[_WORLD])
         sent = False
 
         async def send_noting(message: Message) -> None:

@@ -7,17 +7,19 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import mcp_types as types
 import pytest
+from pydantic import Field
 from tests.bootstrap.mcp.mcp_worlds import READS, SHOP, Shop, opened
 from tests.mcp.gateway.conftest import ERAS, text_of
-from tests.mcp.gateway.test_http import connected, token
+from tests.mcp.gateway.test_http import connected, post, token
 from tests.server.conftest import served_on
 
 from demiurge import ToolPolicy, World
 from demiurge.bootstrap.gateway import Catalogs, GatewayWorld, own_names
+from demiurge.mcp.gateway import server as gateway_server
 from demiurge.mcp.gateway.names import ToolNames
 from demiurge.mcp.gateway.server import McpGateway
 from mcp import Client
@@ -172,3 +174,33 @@ async def test_a_served_world_offers_what_its_one_server_lists_later(tmp_path: P
             async with asyncio.timeout(30):
                 while await names(client) != ["price"]:
                     await asyncio.sleep(0.01)
+
+
+async def test_a_call_whose_headers_name_another_argument_is_refused_and_no_list_is_made_for_it(
+    tmp_path: Path, server: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ship(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
+        server.calls.append(region)
+        return region
+
+    server.mcp.add_tool(ship, description="Ships to a region.", annotations=READS, structured_output=False)
+    pages: list[Any] = []
+    monkeypatch.setattr(gateway_server, "page", lambda *asked: pages.append(asked))
+    called = {"name": "mcp__shop__ship", "arguments": {"region": "eu"}}
+    async with opened(tmp_path / "w") as world:
+        await world.mcp.add(SHOP)
+        await world.mcp.trust("shop", ["ship"], rule="allow")
+        async with served_on(world, None) as served:
+            agent, viewer = await token(served, "agent"), await token(served, "viewer", actor="user:v")
+            other = await post(served, agent, "tools/call", called, **{"mcp-param-region": "us"})
+            without = await post(served, agent, "tools/call", called)
+            method = await post(served, agent, "tools/call", called, **{"mcp-method": "tools/list"})
+            assert server.calls == []
+            same = await post(served, agent, "tools/call", called, **{"mcp-param-region": "eu"})
+            unknown = await post(served, viewer, "tools/call", called, **{"mcp-param-region": "us"})
+    assert [each.status_code for each in (other, without, method)] == [400, 400, 400]
+    assert [each.json()["error"]["code"] for each in (other, without, method)] == [types.HEADER_MISMATCH] * 3
+    assert same.json()["result"]["content"][0]["text"].split("\n")[1] == "eu"
+    assert unknown.json()["result"]["structuredContent"]["error_code"] == "role_missing"
+    assert server.calls == ["eu"]
+    assert pages == []

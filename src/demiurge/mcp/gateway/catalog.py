@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import mcp_types as types
@@ -13,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.spec import ToolSpec
 
-__all__ = ["PAGE", "listed_tool", "page", "paged"]
+__all__ = ["PAGE", "page", "paged"]
 
 T = TypeVar("T")
 
@@ -21,8 +22,9 @@ PAGE: Final = 100
 """How many tools one page of the list has."""
 
 
-def listed_tool(spec: ToolSpec, name: str) -> types.Tool:
-    """Returns a tool of the catalog under `name`. The annotations tell the effect level."""
+@lru_cache(maxsize=1024)
+def _listed_tool(spec: ToolSpec, name: str) -> types.Tool:
+    """Returns a tool of the catalog under `name`, which nobody may change. The annotations tell the effect level."""
     schema: dict[str, Any] = deepcopy(spec.input_schema)
     return types.Tool(
         name=name,
@@ -39,11 +41,12 @@ def _annotations(effect: ToolEffect) -> types.ToolAnnotations:
     return types.ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=reaches_out)
 
 
-def page(tools: Sequence[types.Tool], cursor: str | None) -> types.ListToolsResult:
-    """Returns the page of `tools`, which are sorted by name, after `cursor`. A cursor names the last tool before it, so
-    it stays good when the catalog changes. Raises MCPError for a cursor that is none."""
-    shown, following = paged([(tool.name, tool) for tool in tools], cursor)
-    return types.ListToolsResult(tools=shown, next_cursor=following, ttl_ms=0, cache_scope="private")
+def page(offered: Sequence[tuple[str, ToolSpec]], cursor: str | None) -> types.ListToolsResult:
+    """Returns the page after `cursor` of the tools that are offered, which are sorted by name. A cursor names the last
+    tool before it, so it stays good when the catalog changes. Raises MCPError for a cursor that is none."""
+    shown, following = paged([(name, (spec, name)) for name, spec in offered], cursor)
+    tools = [_listed_tool(spec, name) for spec, name in shown]
+    return types.ListToolsResult(tools=tools, next_cursor=following, ttl_ms=0, cache_scope="private")
 
 
 def paged(named: Sequence[tuple[str, T]], cursor: str | None) -> tuple[list[T], str | None]:

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Final
@@ -31,7 +32,7 @@ from pydantic import Field
 
 from demiurge.errors import DemiurgeError, NotFound
 from demiurge.mcp.gateway.calls import AfterAnswer, CallsOfClients
-from demiurge.mcp.gateway.catalog import listed_tool, page
+from demiurge.mcp.gateway.catalog import page
 from demiurge.mcp.gateway.clients import set_level
 from demiurge.mcp.gateway.content import ended
 from demiurge.mcp.gateway.items import ItemsOfClients
@@ -42,6 +43,7 @@ from demiurge.mcp.gateway.request_state import RequestStates
 from demiurge.mcp.gateway.resource_updates import ResourceUpdates
 from demiurge.mcp.gateway.task import EXTENSION, require_tasks, task_fields
 from demiurge.tools.errors import ToolErrorCode
+from demiurge.tools.spec import ToolSpec
 from demiurge.values.caller import Caller
 
 __all__ = ["McpGateway"]
@@ -59,6 +61,9 @@ MOST_LISTENING_IN_ALL: Final = 256
 
 TELL_S: Final = 2.0
 """The longest time that a client takes to hear of a change, in seconds."""
+
+_OFFERED: ContextVar[Sequence[ToolSpec]] = ContextVar("_OFFERED", default=())
+"""The catalog of the caller whose request is served, noted by `McpGateway.note_catalog`."""
 
 Context = ServerRequestContext[Any, Any]
 
@@ -134,6 +139,7 @@ class McpGateway:
             version=version("demiurge-runtime"),
             title="Demiurge",
             instructions=INSTRUCTIONS,
+            get_tool_input_schema=self._input_schema,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,  # type: ignore[arg-type]  # a task is a result of the extension
             on_list_prompts=self.items.list_prompts,
@@ -156,9 +162,16 @@ class McpGateway:
 
     # -- tools --------------------------------------------------------------------------------------------------------
 
-    async def tools(self, world: CallerWorld) -> Sequence[types.Tool]:
-        """Returns the tools that a caller is offered, sorted by name."""
-        return [listed_tool(spec, name) for name, spec in self.names.offered(await world.catalog())]
+    async def note_catalog(self, world: CallerWorld) -> None:
+        """Notes the catalog of the caller of a `tools/call` over HTTP, in the context of its request. The SDK compares
+        headers of the request with the arguments of which the tool's schema says so (`x-mcp-header`)."""
+        with suppress(DemiurgeError):  # the answer to the call will say it
+            _OFFERED.set(await world.catalog())
+
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """Returns the schema of a tool that the caller of this request is offered; None for another."""
+        tool_id = self.names.id_of(name)
+        return next((spec.input_schema for spec in _OFFERED.get() if spec.name == tool_id), None)
 
     async def _declare(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Takes out of what this server says that it has what it has not for this caller; notes who hears of
@@ -199,10 +212,10 @@ class McpGateway:
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         try:
-            tools = await self.tools(self.world_of(ctx))
+            catalog = await self.world_of(ctx).catalog()
         except DemiurgeError as error:
             raise MCPError(types.INTERNAL_ERROR, error.message, {"code": error.code}) from error
-        return page(tools, params.cursor if params is not None else None)
+        return page(self.names.offered(catalog), params.cursor if params is not None else None)
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
         return await self._calls.call(self.world_of(ctx), ctx, params)
