@@ -15,8 +15,8 @@ PAGE = Path(__file__).parents[2] / "docs/http.md"
 SCRIPT = re.compile(r"<!-- runs in tests/docs/test_http.py -->\n```sh\n(.*?)```\n", re.DOTALL)
 
 
-def test_the_first_round_of_the_page_works(tmp_path: Path) -> None:
-    [script] = SCRIPT.findall(PAGE.read_text("utf-8"))
+def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
+    script = "".join(SCRIPT.findall(PAGE.read_text("utf-8")))
     with serving() as provider:
         provider.say(provider.answer(provider.text("Good day.")))
         keys = {"LLM_API_KEY": "sk-example", "OPENAI_BASE_URL": provider.url, "DEMIURGE_WORLD": str(tmp_path / "w")}
@@ -34,3 +34,4 @@ def test_the_first_round_of_the_page_works(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
     assert b'"title":"First"' in done.stdout
     assert b"Good day." in done.stdout
+    assert b'"tool":"core__get_current_time","status":"done","ok":true' in done.stdout

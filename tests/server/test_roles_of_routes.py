@@ -145,6 +145,8 @@ ROWS = {
     "GET /api/state/{module}": Row(ALL, query="?key=c1"),
     "GET /api/tools": Row(ALL),
     "GET /api/tools/{tool_id}": Row(ALL),
+    "POST /api/tools/{tool_id}/call": Row(WRITES, 202, body={"arguments": {"part": "bolt", "card": CANARY}}),
+    "GET /api/tools/{tool_id}/calls/{call_id}": Row(ASKED, 404),
     "GET /api/trace": Row(ALL, query="?chat=c1"),
     "GET /api/workspace": Row(RECORDS),
     "GET /api/workspace/{name}/versions": Row(RECORDS),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from demiurge.errors import DemiurgeError
 
-__all__ = ["EventStream", "StreamEvent", "merged", "while_allowed"]
+__all__ = ["EventStream", "StreamEvent", "before_closing", "merged", "while_allowed"]
 
 T = TypeVar("T")
 
@@ -150,3 +150,15 @@ async def while_allowed(
             if not await is_allowed():
                 return
             yield item
+
+
+async def before_closing(closing: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """Returns the result of `work`; None if the server closes first, and then `work` is cancelled."""
+    working, over = asyncio.create_task(work), asyncio.create_task(closing.wait())
+    try:
+        await asyncio.wait({working, over}, return_when=asyncio.FIRST_COMPLETED)
+        return await working if working.done() else None
+    finally:
+        working.cancel()
+        over.cancel()
+        await asyncio.gather(working, over, return_exceptions=True)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from demiurge.apps.demiurge import CHAT
-from demiurge.bootstrap import Chat, Reply, World
+from demiurge.bootstrap import World
 from demiurge.bootstrap.chat import MAX_TITLE
 from demiurge.bootstrap.chat_state import ChatStanding
 from demiurge.bootstrap.message_body import StoredAttachment
@@ -19,6 +19,7 @@ from demiurge.server.budget_used import BudgetUsed
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.cut_results import cut_results
 from demiurge.server.errors import responses
+from demiurge.server.streams import before_closing
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.values.refs import parse_ref
@@ -256,22 +257,10 @@ async def send(request: Request, world: CurrentWorld, chat_id: ChatId, given: Ne
     }
     if not given.wait:
         return AcceptedMessage(**place, status="running")
-    reply = await _reply_before(request.app.state.closing, chat, said.request_id)
+    reply = await before_closing(request.app.state.closing, chat.wait(said.request_id))
     if reply is None:
         return AcceptedMessage(**place, status="running")
     return AcceptedMessage(**place, status=reply.status, reply=asdict(reply))
-
-
-async def _reply_before(closing: asyncio.Event, chat: Chat, request_id: int) -> Reply | None:
-    """Returns the reply once its turn is over; None if the server closes first."""
-    waiting, over = asyncio.create_task(chat.wait(request_id)), asyncio.create_task(closing.wait())
-    try:
-        await asyncio.wait({waiting, over}, return_when=asyncio.FIRST_COMPLETED)
-        return await waiting if waiting.done() else None
-    finally:
-        waiting.cancel()
-        over.cancel()
-        await asyncio.gather(waiting, over, return_exceptions=True)
 
 
 @router.post("/{chat_id}/cancel", status_code=202, responses=responses(401, 403, 404, 422, 503))
