@@ -1,5 +1,5 @@
 /** The frame around the panels: login, navigation, and the banner that says that the server is away. */
-import { Fragment, Suspense, useEffect, useState } from "react";
+import { Fragment, Suspense, useEffect, useRef, useState } from "react";
 import { ApprovalsProvider, useApprovals } from "./features/demiurge/approvals";
 import { LoginPage } from "./login";
 import { startStream, stopStream, useStreamStatus } from "./live/stream";
@@ -9,10 +9,12 @@ import { Link, navigate, usePath } from "./router";
 import { ApiError, logout, type Session, sentence, sessionGet, setCsrf } from "./sdk";
 import { SessionContext } from "./session";
 import { ErrorBoundary, ErrorNote, Loading } from "./parts/notes";
+import { usePanelTitle } from "./parts/title";
 
 export function App() {
   const [session, setSession] = useState<Session | null>();
   const [error, setError] = useState<unknown>();
+  const known = useRef<Session>(undefined);
 
   const enter = async () => {
     setError(undefined);
@@ -20,15 +22,24 @@ export function App() {
       const found = await sessionGet();
       setCsrf(found.csrf);
       setSession(found);
-      startStream();
+      known.current = found;
+      startStream(found);
     } catch (problem) {
       if (problem instanceof ApiError && problem.status === 401) setSession(null);
+      else if (known.current !== undefined) startStream(known.current); // the banner says that the server is away
       else setError(problem);
     }
   };
   useEffect(() => {
     void enter();
-    return stopStream;
+    const away = new AbortController();
+    const { signal } = away;
+    window.addEventListener("pagehide", stopStream, { signal });
+    window.addEventListener("pageshow", ({ persisted }) => persisted && void enter(), { signal });
+    return () => {
+      away.abort();
+      stopStream();
+    };
   }, []);
 
   if (error !== undefined) {
@@ -53,6 +64,7 @@ function Shell({ session }: { session: Session }) {
   const path = usePath();
   const panel = PANELS.find((each) => path === each.path || path.startsWith(`${each.path}/`));
   const waiting = { approvals: useApprovals().live.data?.approvals.length ?? 0, proposals: useWaitingProposals() };
+  usePanelTitle(panel?.label ?? "");
   const badges = Object.values(waiting).filter((count) => count > 0).length;
   useEffect(() => {
     if (path === "/") navigate("/chats", { replace: true });

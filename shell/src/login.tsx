@@ -1,11 +1,14 @@
 /** The page of a browser without a session: open the link of `demiurge serve`, or paste a token. */
 import { type FormEvent, useState } from "react";
+import { Prose } from "./parts/prose";
+import { usePanelTitle } from "./parts/title";
 import { login, sentence } from "./sdk";
 
 export function LoginPage({ onLogin }: { onLogin: () => void }) {
   const [token, setToken] = useState("");
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
+  usePanelTitle("Log in");
 
   const submit = async (event: FormEvent) => {
     event.preventDefault();
@@ -42,7 +45,7 @@ export function LoginPage({ onLogin }: { onLogin: () => void }) {
         </button>
         {problem !== "" && (
           <p role="alert" className="problem">
-            {problem}
+            <Prose text={problem} />
           </p>
         )}
       </form>

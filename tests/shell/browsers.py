@@ -22,13 +22,17 @@ NOT_RUN = "The browser tests of the web shell were NOT RUN: this machine has no 
 
 
 @asynccontextmanager
-async def open_browser() -> AsyncIterator[Browser]:
-    """Yields a browser without a window."""
+async def open_browser(*, keeps_pages: bool = False) -> AsyncIterator[Browser]:
+    """Yields a browser without a window. `keeps_pages`: a page that was left is kept for "back", as people have it."""
     from playwright.async_api import async_playwright
 
     assert CHROMIUM is not None, NOT_RUN
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=["--no-sandbox"],
+            ignore_default_args=["--disable-back-forward-cache"] if keeps_pages else None,
+        )
         try:
             yield browser
         finally:

@@ -1,9 +1,9 @@
-/** The one connection on which the server tells what happens: records by position, and text while a model writes it.
- *
- * The browser comes back by itself with the id it saw last; where it gives up, this module opens the stream again from
- * the next position. What the pages show is always read from the server: a record only says that it is time to read. */
+/** What happens in the world, for the components that show it: records by position, and text while a model writes it.
+ * What the pages show is always read from the server: a record only says that it is time to read. */
 import { useEffect, useRef, useSyncExternalStore } from "react";
-import type { Frame, JournalRecord } from "../sdk";
+import type { Frame, JournalRecord, Session } from "../sdk";
+import type { StreamEvent } from "./source";
+import { followStream } from "./tabs";
 
 export type StreamStatus = "connecting" | "live" | "offline";
 
@@ -21,16 +21,15 @@ export interface Progress {
   message: string;
 }
 
-const RETRY_MS = 1000;
 const listeners = new Set<Listener>();
 const watchers = new Set<() => void>();
 /** By unit and call, from the beginning of the stream on: the frames of a call that runs come once, and the page that
  * shows the call may be loaded later. */
 const progress = new Map<string, Progress>();
-let source: EventSource | null = null;
 let status: StreamStatus = "connecting";
-let last: string | null = null;
-let retry: ReturnType<typeof setTimeout> | undefined;
+/** The position of the last record that came. */
+let last: number | null = null;
+let leave: (() => void) | null = null;
 
 function setStatus(now: StreamStatus): void {
   if (now === status) return;
@@ -38,35 +37,25 @@ function setStatus(now: StreamStatus): void {
   for (const tell of watchers) tell();
 }
 
-/** Opens the stream, if it is not open. */
-export function startStream(): void {
-  if (source !== null) return;
-  const from = last === null ? "" : `&from=${Number(last) + 1}`;
-  const opened = new EventSource(`/api/journal/stream?frames=true${from}`);
-  source = opened;
-  opened.onopen = () => {
+/** Follows the stream, if it is not followed. All tabs of one caller have one connection for it. */
+export function startStream({ tenant, actor, roles }: Session): void {
+  leave ??= followStream(JSON.stringify([tenant, actor, roles]), last, onEvent);
+}
+
+function onEvent(event: StreamEvent): void {
+  if (event.type === "cut") setStatus("offline");
+  else if (event.type === "opened") {
     setStatus("live");
     progress.clear();
     for (const tell of watchers) tell();
     for (const each of listeners) each.onOpen?.();
-  };
-  opened.addEventListener("record", (event) => {
-    last = event.lastEventId;
-    const record: JournalRecord = JSON.parse(event.data);
-    for (const each of listeners) each.onRecord?.(record);
-  });
-  opened.addEventListener("frame", (event) => {
-    const frame: Frame = JSON.parse(event.data);
-    noteProgress(frame);
-    for (const each of listeners) each.onFrame?.(frame);
-  });
-  opened.onerror = () => {
-    setStatus("offline");
-    if (opened.readyState === EventSource.CLOSED) {
-      stopStream();
-      retry = setTimeout(startStream, RETRY_MS);
-    }
-  };
+  } else if (event.type === "record") {
+    last = event.record.position;
+    for (const each of listeners) each.onRecord?.(event.record);
+  } else {
+    noteProgress(event.frame);
+    for (const each of listeners) each.onFrame?.(event.frame);
+  }
 }
 
 function noteProgress({ type, unit, tool_call_id, done = 0, total = null, message = "" }: Frame): void {
@@ -82,10 +71,10 @@ export function useCallProgress(unit: string, callId: string): Progress | undefi
   return useSyncExternalStore(watch, () => progress.get(`${unit} ${callId}`));
 }
 
+/** Leaves the stream. A page that the browser keeps for "back" must not hold a connection. */
 export function stopStream(): void {
-  clearTimeout(retry);
-  source?.close();
-  source = null;
+  leave?.();
+  leave = null;
 }
 
 export function useStreamStatus(): StreamStatus {

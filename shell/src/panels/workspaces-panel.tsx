@@ -2,6 +2,7 @@
 import { useState } from "react";
 import { useLive } from "../live/use-live";
 import { moveFocus } from "../parts/list-keys";
+import { useSubject } from "../parts/title";
 import { Link, useSearch } from "../router";
 import { type WorkspaceEntry, type WorkspaceVersion, workspaceDiff, workspacesGet, workspaceTree, workspaceVersions } from "../sdk";
 import { CompareForm } from "./compare-form";
@@ -17,6 +18,7 @@ type To = (values: Record<string, string | number>) => string;
 export default function WorkspacesPanel() {
   const search = useSearch();
   const name = search.get("name");
+  useSubject(name ?? "");
   const live = useLive("workspaces", workspacesGet, (record) => record.unit.startsWith("sys/Workspace@1/"));
   return (
     <main className="page wide">

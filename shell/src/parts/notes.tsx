@@ -1,6 +1,7 @@
 /** The three states that each panel has besides its data: loading, an error, nothing there. */
 import { Component, type ReactNode, useEffect, useState } from "react";
 import { ApiError, sentence } from "../sdk/client";
+import { Prose } from "./prose";
 
 const PATIENCE_MS = 200;
 
@@ -33,7 +34,9 @@ export function ErrorNote({ title, message, onRetry }: ErrorNoteProps) {
   return (
     <div role="alert" className="problem">
       {title !== undefined && <strong>{title} </strong>}
-      <span dir="auto">{message}</span>
+      <span dir="auto">
+        <Prose text={message} />
+      </span>
       {onRetry !== undefined && (
         <button type="button" onClick={() => onRetry()}>
           Try again
@@ -64,8 +67,10 @@ export function Problem({ error, onRetry, readAt }: ProblemProps) {
   const next = error instanceof ApiError ? NEXT_STEPS[error.status] : undefined;
   return (
     <div role="alert" className="problem">
-      {error instanceof ApiError && <code className="code">{error.code}</code>} <span dir="auto">{sentence(error)}</span>
-      {next !== undefined && ` ${next}`}
+      {error instanceof ApiError && <code className="code">{error.code}</code>} <span dir="auto">
+        <Prose text={sentence(error)} />
+      </span>{" "}
+      {next !== undefined && <Prose text={next} />}
       {onRetry !== undefined && (
         <button type="button" onClick={() => onRetry()}>
           Try again
@@ -82,7 +87,7 @@ export function Problem({ error, onRetry, readAt }: ProblemProps) {
 }
 
 export function Empty({ children }: { children: ReactNode }) {
-  return <p className="empty">{children}</p>;
+  return <p className="empty">{typeof children === "string" ? <Prose text={children} /> : children}</p>;
 }
 
 /** Keeps a failure of one panel from taking the whole page away. */

@@ -6,6 +6,8 @@ import type { MessageWindow } from "./message-window";
 
 export interface OpenChat {
   chatId: string;
+  /** Whether this page made the chat just now. */
+  isNew: boolean;
   turn: Turn | undefined;
   approvals: Approval[];
   tools: Map<string, ToolView>;

@@ -1,6 +1,7 @@
 /** The head of an open chat: its title, which can be changed, and its standing rules. */
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
+import { useSubject } from "../../parts/title";
 import { Link } from "../../router";
 import { chatRename, sentence } from "../../sdk";
 import { maySend, useSession } from "../../session";
@@ -16,6 +17,7 @@ interface HeadProps {
 
 export function ChatHead({ chatId, unit, title, onRenamed }: HeadProps) {
   const [renaming, setRenaming] = useState(false);
+  useSubject(title || chatId);
   const { mayAsk } = useApprovals();
   const session = useSession();
   const button = useRef<HTMLButtonElement>(null);

@@ -13,24 +13,39 @@ const STATUS = { new: "", running: "answering", done: "", failed: "failed", awai
 export function ChatPanel() {
   const path = usePath();
   const open = path.startsWith("/chats/") ? decodeURIComponent(path.slice("/chats/".length)) : null;
+  /** The chat that was made here last: its field for a message takes the focus. */
+  const [made, setMade] = useState<string>();
   return (
     <div className={`chats ${open === null ? "none-open" : "one-open"}`}>
-      <ChatList open={open} />
+      <ChatList open={open} onMade={setMade} />
       <main className="chat">
-        {open === null ? <Empty>Choose a chat, or begin a new one.</Empty> : <ChatView key={open} chatId={open} />}
+        {open === null ? <Empty>Choose a chat, or begin a new one.</Empty> : <ChatView key={open} chatId={open} isNew={open === made} />}
       </main>
     </div>
   );
 }
 
-function ChatList({ open }: { open: string | null }) {
+interface ChatListProps {
+  open: string | null;
+  onMade: (chatId: string) => void;
+}
+
+function ChatList({ open, onMade }: ChatListProps) {
   const [search, setSearch] = useState("");
   const { live, showMore } = useChatList(search.trim());
   const { chats, searched, next } = live.data ?? { chats: [], searched: "", next: null };
 
   return (
     <aside className="chat-list" aria-label="Chats">
-      {maySend(useSession()) && <NewChat onMade={() => setSearch("")} />}
+      {maySend(useSession()) && (
+        <NewChat
+          onMade={(chatId) => {
+            setSearch("");
+            onMade(chatId);
+            navigate(`/chats/${encodeURIComponent(chatId)}`);
+          }}
+        />
+      )}
       <input
         type="search"
         dir="auto"
@@ -66,7 +81,7 @@ function ChatList({ open }: { open: string | null }) {
   );
 }
 
-function NewChat({ onMade }: { onMade: () => void }) {
+function NewChat({ onMade }: { onMade: (chatId: string) => void }) {
   const [title, setTitle] = useState("");
   const [problem, setProblem] = useState("");
   const make = async (event: FormEvent) => {
@@ -75,8 +90,7 @@ function NewChat({ onMade }: { onMade: () => void }) {
     try {
       const made = await chatPost(title.trim());
       setTitle("");
-      onMade();
-      navigate(`/chats/${encodeURIComponent(made.chat_id)}`);
+      onMade(made.chat_id);
     } catch (error) {
       setProblem(sentence(error));
     }

@@ -19,7 +19,13 @@ interface Read extends ChatRead {
   answered: Set<string>;
 }
 
-export function ChatView({ chatId }: { chatId: string }) {
+interface ChatViewProps {
+  chatId: string;
+  /** Whether this page made the chat just now: a person writes next. */
+  isNew: boolean;
+}
+
+export function ChatView({ chatId, isNew }: ChatViewProps) {
   const unit = `${CHAT}/${chatId}`;
   const approvals = useApprovals();
   const [problem, setProblem] = useState("");
@@ -110,6 +116,7 @@ export function ChatView({ chatId }: { chatId: string }) {
     <ChatContext
       value={{
         chatId,
+        isNew,
         turn: data.turn,
         approvals: waiting,
         tools: new Map(tools.data?.tools.map((each) => [each.id, each])),

@@ -11,7 +11,7 @@ interface ComposerProps {
 }
 
 export function Composer({ dropZone, onSent }: ComposerProps) {
-  const { turn, approvals, problem, send, cancel } = useChat();
+  const { isNew, turn, approvals, problem, send, cancel } = useChat();
   const [text, setText] = useState("");
   const [sending, setSending] = useState(false);
   const files = useAttachedFiles();
@@ -73,6 +73,7 @@ export function Composer({ dropZone, onSent }: ComposerProps) {
           rows={1}
           placeholder={approvals.length > 0 ? "A call waits for your decision" : "Say something"}
           aria-label="Message"
+          autoFocus={isNew}
           value={text}
           onChange={(event) => setText(event.target.value)}
           onKeyDown={onKey}

@@ -9,12 +9,14 @@ import { navigate } from "../../router";
 import { mcpRefresh, mcpRemove, type McpServer, mcpServerGet } from "../../sdk/mcp";
 import { useSession } from "../../session";
 import { PanelState } from "../panel-state";
+import { useSubject } from "../../parts/title";
 import { useSend } from "../../parts/use-send";
 import { isOfServers, stateClass, stateText } from "./mcp-words";
 import { ToolCard } from "./tool-card";
 import { TrustForm } from "./trust-form";
 
 export function ServerView({ name, onChange }: { name: string; onChange: () => void }) {
+  useSubject(name);
   const live = useLive(`mcp server ${name}`, () => mcpServerGet(name), (record) => isOfServers(record) && record.unit.endsWith(`/${name}`));
   return (
     <section className="server" aria-label={`Server ${name}`}>

@@ -4,6 +4,7 @@ import { useLive } from "../../live/use-live";
 import { ScrollBox } from "../../parts/arguments";
 import { ErrorNote, Loading } from "../../parts/notes";
 import { Moment } from "../../parts/time";
+import { useSubject } from "../../parts/title";
 import { Verbatim } from "../../parts/verbatim";
 import { Link } from "../../router";
 import { actionPost, commentPost, type Issue, type IssueAction, issueClose, issueGet, issueReopen } from "../../sdk/review";
@@ -31,6 +32,7 @@ export function IssuePage({ id }: { id: string }) {
 
 function OneIssue({ issue, reload }: { issue: Issue; reload: () => void }) {
   const session = useSession();
+  useSubject(`Issue: ${issue.title}`);
   return (
     <article className="column issue" aria-label="Issue">
       <div className="title-line">

@@ -4,6 +4,7 @@
  * nothing can be sent before they turn to it. */
 import { useEffect, useRef, useState } from "react";
 import { useLive } from "../../live/use-live";
+import { useSubject } from "../../parts/title";
 import { Verbatim } from "../../parts/verbatim";
 import { Link } from "../../router";
 import { proposalDiff, proposalGet, type ToolProposal } from "../../sdk/review";
@@ -41,6 +42,7 @@ function OneProposal({ proposal, reload }: { proposal: ToolProposal; reload: () 
   const [hasDiff, setHasDiff] = useState<string>();
   const title = useRef<HTMLHeadingElement>(null);
   const { body, digest } = proposal;
+  useSubject(`Proposal: ${proposal.name}`);
   const isCurrent = begun === digest;
   const findings = proposal.checks?.report?.static ?? [];
   const needsDiff = proposal.kind !== "new";

@@ -1,5 +1,6 @@
 /** The page on which a person proposes a tool, a copy, a change or a deletion, or revises a proposal. */
 import { useLive } from "../../live/use-live";
+import { useSubject } from "../../parts/title";
 import { Link } from "../../router";
 import { ApiError } from "../../sdk";
 import { type PromptTool, promptToolsGet } from "../../sdk/prompt-tools";
@@ -27,6 +28,7 @@ export interface Start {
 /** `act` is `new`, `copy`, `change`, `delete` or `revise`; `id` names the tool, or the proposal that is revised. */
 export default function ProposePage({ act, id }: { act: string; id: string }) {
   const mayPropose = maySend(useSession());
+  useSubject("Propose");
   const live = useLive(`propose ${act} ${id}`, () => (act === "revise" ? revision(id) : proposal(act, id)), isOfProposals);
   if (!mayPropose) return <p className="empty">{MAY_NOT}</p>;
   return (

@@ -1,6 +1,7 @@
 /** One prompt tool: its whole text, who approved it, and its approved versions. */
 import { useLive } from "../../live/use-live";
 import { Moment } from "../../parts/time";
+import { useSubject } from "../../parts/title";
 import { Verbatim } from "../../parts/verbatim";
 import { Link } from "../../router";
 import { ApiError } from "../../sdk";
@@ -36,6 +37,7 @@ async function load(id: string): Promise<Found> {
 }
 
 export function ToolPage({ id }: { id: string }) {
+  useSubject(id);
   const live = useLive(`prompt tool ${id}`, () => load(id), isOfRegistry);
   return (
     <div className="tool-page">
