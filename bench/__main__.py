@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 
 from bench import blob_access, growth, history, journal, prompt_tools, steps, terminal
-from bench.http import page, posting, watching
+from bench.http import page, posting, silent, watching
 from bench.steps import race
 from bench.terminal import measure
 from bench.tool_call import report
@@ -31,7 +31,7 @@ def main() -> None:
     _show(growth.__doc__, growth.run())
     _show(blob_access.__doc__, blob_access.run())
     _show(prompt_tools.__doc__, prompt_tools.run())
-    for part in (posting, watching, page):
+    for part in (posting, watching, silent, page):
         _show(part.__doc__, part.run())
     _show(steps.__doc__, race.run())
     _show(terminal.__doc__, measure.run())

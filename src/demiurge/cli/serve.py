@@ -37,6 +37,12 @@ NO_MODEL = (
 @click.option("--name", "names", multiple=True, metavar="HOST", help="A host name under which clients reach it.")
 @click.option("--tls-cert", metavar="FILE", type=click.Path(path_type=Path), help="Speak HTTPS with this certificate.")
 @click.option("--tls-key", metavar="FILE", type=click.Path(path_type=Path), help="The certificate's private key.")
+@click.option(
+    "--max-connections",
+    type=click.IntRange(16),
+    metavar="N",
+    help="The most connections at a time. [default: half of the file descriptors, at most 4096]",
+)
 @running_options
 def command(
     host: str,
@@ -44,6 +50,7 @@ def command(
     names: tuple[str, ...],
     tls_cert: Path | None,
     tls_key: Path | None,
+    max_connections: int | None = None,
     mcp_tools: tuple[str, ...] = (),
     mcp_server: str | None = None,
     **running: Any,
@@ -54,7 +61,7 @@ def command(
     """
     settings().folder()  # refuses the address of a server
     try:
-        from demiurge.server.options import ServeOptions
+        from demiurge.server.options import ConnectionLimits, ServeOptions
     except ImportError as error:
         raise _not_installed() from error
     if (tls_cert is None) != (tls_key is None):
@@ -68,6 +75,7 @@ def command(
         tls=tls_cert is not None,
         mcp_tools=mcp_tools,
         mcp_server=mcp_server,
+        limits=ConnectionLimits() if max_connections is None else ConnectionLimits(max_connections),
     )
     if not options.is_local and not options.tls:
         output.notice(f"Whoever can reach {host} can read what is sent: use --tls-cert, or a proxy that speaks HTTPS.")

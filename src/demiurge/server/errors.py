@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from demiurge.errors import (
     Conflict,
@@ -116,6 +117,7 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Refused, _of_server)
     app.add_exception_handler(RequestValidationError, _of_request)
     app.add_exception_handler(HTTPException, _of_routing)
+    app.add_exception_handler(ClientDisconnect, _of_client_gone)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -146,6 +148,11 @@ async def _of_routing(_request: Request, error: Exception) -> JSONResponse:
     answer = error_response(error.status_code, codes.get(error.status_code, "http"), message)
     answer.headers.update(error.headers or {})
     return answer
+
+
+async def _of_client_gone(_request: Request, _error: Exception) -> JSONResponse:
+    """Answers a client that left before the end of its request: for the access log alone."""
+    return error_response(400, "client_gone", "The connection ended before the request did.")
 
 
 async def _unexpected(_request: Request, error: Exception) -> JSONResponse:

@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import resource
+from dataclasses import dataclass, field
 
-__all__ = ["LOOPBACK", "ServeOptions"]
+__all__ = ["LOOPBACK", "ConnectionLimits", "ServeOptions"]
 
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
+
+
+MOST = 4096
+"""The most connections at a time, whatever the number of file descriptors."""
+
+
+def _most_connections() -> int:
+    """Returns half of the file descriptors that this process may have: the world needs some for itself."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST if soft == resource.RLIM_INFINITY else max(16, min(MOST, soft // 2))
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """The limits of a server's connections. `most`: how many there may be at a time, by default half of the file
+    descriptors that the process may have, at most 4,096. `head_s`: the seconds in which a connection has to send the
+    whole head of a request, from its first byte; the first request of a connection, from the beginning. `body_s`: the
+    longest pause within a body, in seconds; in all a body has to come at `body_rate` bytes a second or more."""
+
+    most: int = field(default_factory=_most_connections)
+    head_s: float = 20.0
+    body_s: float = 30.0
+    body_rate: int = 512
+
+    @property
+    def anonymous(self) -> int:
+        """How many of all connections may be without a valid token."""
+        return self.most // 2
+
+    @property
+    def anonymous_at_address(self) -> int:
+        """How many of one address may be without a valid token."""
+        return self.most // 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +49,7 @@ class ServeOptions:
     `max_body`: the largest request body that is taken, in bytes. `heartbeat_s`: seconds between two heartbeats of a
     stream. `login_attempts`: failed logins that one address may make in a minute. `tls`: the server speaks HTTPS.
     `mcp_tools`: the ids of the tools that `/mcp` offers, none for all; `mcp_server`: it offers this MCP server's tools
-    under their own names."""
+    under their own names. `limits`: those of its connections."""
 
     host: str = "127.0.0.1"
     port: int = 7777
@@ -26,6 +60,7 @@ class ServeOptions:
     tls: bool = False
     mcp_tools: tuple[str, ...] = ()
     mcp_server: str | None = None
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
 
     @property
     def is_local(self) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from demiurge.server.bounded_http import BoundedHttp
 from demiurge.server.callers import Callers
+from demiurge.server.http_connections import HttpConnections
 from demiurge.server.options import ServeOptions
 
 __all__ = ["DRAIN_S", "WorldServer"]
@@ -19,46 +21,9 @@ __all__ = ["DRAIN_S", "WorldServer"]
 DRAIN_S: Final = 10
 """How long a shutdown waits for requests that run, in seconds."""
 
-
 KEEP_ALIVE_S: Final = 75
 """How long a connection without a request stays open, in seconds: longer than clients keep one, so that none sends a
 request on a connection that the server is about to end."""
-
-MAX_HEAD: Final = 64 * 1024
-"""How much of a request may come without a part of its body, in bytes: its head, or what follows the body."""
-
-
-class BoundedHttp(HttpToolsProtocol):
-    """uvicorn's faster parser, which alone would keep a head of any size in memory."""
-
-    _without_body, _in_body = 0, False
-
-    def data_received(self, data: bytes) -> None:
-        """Ends the connection of a client whose head grows beyond `MAX_HEAD`."""
-        self._without_body += len(data)
-        super().data_received(data)
-        if self._without_body > MAX_HEAD and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too large.")
-
-    def on_message_begin(self) -> None:
-        """Begins a request."""
-        self._without_body, self._in_body = 0, False
-        super().on_message_begin()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Takes a header; one that follows the body is left out, since the request has been answered by its head."""
-        if not self._in_body:
-            super().on_header(name, value)
-
-    def on_headers_complete(self) -> None:
-        """Begins the body."""
-        super().on_headers_complete()
-        self._in_body = True
-
-    def on_body(self, body: bytes) -> None:
-        """Takes a part of the body."""
-        self._without_body = 0
-        super().on_body(body)
 
 
 class WorldServer(uvicorn.Server):
@@ -84,12 +49,14 @@ class WorldServer(uvicorn.Server):
                 server_header=False,
                 timeout_graceful_shutdown=drain_s,
                 timeout_keep_alive=KEEP_ALIVE_S,
+                ws="none",
                 ssl_certfile=cert,
                 ssl_keyfile=str(key) if key is not None else None,
             )
         )
         self.config.load()
         self.app, self._options, self._begun = app, options, asyncio.Event()
+        self._connections = HttpConnections(options.limits)
 
     @property
     def url(self) -> str:
@@ -108,10 +75,23 @@ class WorldServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begins to answer."""
-        await super().startup(sockets)
+        await super().startup([])  # uvicorn's own listeners would take any number of connections
+
+        def make(on_lost: Callable[[], None]) -> BoundedHttp:
+            return BoundedHttp(self.config, self.server_state, self.lifespan.state, self._options.limits, on_lost)
+
+        for wire in sockets or ():
+            self._connections.listen(wire, make, self.config.ssl)
         self._begun.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Looks after the connections each second. Returns whether the server ends; called ten times a second."""
+        if counter % 10 == 0:
+            self._connections.look()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends the streams, then the connections, then the application."""
         self.app.state.closing.set()
+        self._connections.close()
         await super().shutdown(sockets)
