@@ -2,16 +2,14 @@
 
 import ast
 from collections.abc import Callable, Iterator
-from pathlib import Path
+
+from tests.conventions.source_files import NODES, TREES
 
 from demiurge.world.effect_kinds import FAMILIES
 
-SOURCE = Path(__file__).parents[2] / "src" / "demiurge"
-TREES = {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
-
 
 def files_with(found: Callable[[ast.AST], bool]) -> set[str]:
-    return {name for name, tree in TREES.items() if any(found(node) for node in ast.walk(tree))}
+    return {name for name, nodes in NODES.items() if any(map(found, nodes))}
 
 
 def packages(files: set[str]) -> set[str]:

@@ -3,10 +3,8 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-from tests.conventions.source_files import MODULES, PINNED, SOURCE
+from tests.conventions.source_files import MODULES, NAMES, NODES, PINNED, TEXTS, TREES
 from tests.mutants import AREAS, ROOT
 
 CLOCKS = {
@@ -23,54 +21,65 @@ CLOCKS = {
     ("uuid", "uuid4"),
 }
 RANDOM_MODULES = {"random", "secrets"}
-CLOCK_MODULE = SOURCE / "values" / "clock.py"
+CLOCK_MODULE = "values/clock.py"
 
 
-def _attributes(path: Path) -> Iterator[tuple[str, str, int]]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+def _attributes(name: str) -> Iterator[tuple[str, str, int]]:
+    for node in NODES[name]:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             yield node.value.id, node.attr, node.lineno
 
 
-def _imports(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+def _imports(name: str) -> Iterator[tuple[str, int]]:
+    for node in NODES[name]:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             yield node.module, node.lineno
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_time_ids_and_randomness_come_from_the_injected_sources(path: Path) -> None:
-    if path == CLOCK_MODULE:
-        return
-    read = [f"line {line}: {owner}.{name}" for owner, name, line in _attributes(path) if (owner, name) in CLOCKS]
-    drawn = [f"line {line}: {name}" for name, line in _imports(path) if name in RANDOM_MODULES]
-    assert read + drawn == []
+def test_time_ids_and_randomness_come_from_the_injected_sources() -> None:
+    others = [name for name in NAMES if name != CLOCK_MODULE]
+    assert len(others) == len(MODULES) - 1
+    clocks = [
+        f"{name}:{line}: {owner}.{attribute}"
+        for name in others
+        for owner, attribute, line in _attributes(name)
+        if (owner, attribute) in CLOCKS
+    ]
+    drawn = [
+        f"{name}:{line}: {module}" for name in others for module, line in _imports(name) if module in RANDOM_MODULES
+    ]
+    assert clocks + drawn == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_every_module_says_what_it_is_for(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
+def test_every_module_says_what_it_is_for() -> None:
+    assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_can_be_read_in_one_sitting(path: Path) -> None:
-    assert len(path.read_text("utf-8").splitlines()) <= 450
+def test_a_module_can_be_read_in_one_sitting() -> None:
+    lines = {name: len(text.splitlines()) for name, text in TEXTS.items()}
+    assert {name: count for name, count in lines.items() if count > 450} == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_no_module_refers_to_a_document_that_is_not_here(path: Path) -> None:
-    if str(path.relative_to(SOURCE)) in PINNED:
-        return
+def test_no_module_refers_to_a_document_that_is_not_here() -> None:
     elsewhere = re.compile(r"\bseeds? 00\d|(?<!docs/)architecture\.md|\baos\.md")
-    assert [line for line in path.read_text("utf-8").splitlines() if elsewhere.search(line)] == []
+    named = [
+        f"{name}: {line}"
+        for name, text in TEXTS.items()
+        if name not in PINNED
+        for line in text.splitlines()
+        if elsewhere.search(line)
+    ]
+    assert named == []
 
 
 def test_tools_read_no_environment_and_no_files() -> None:
-    for path in (SOURCE / "tools" / "core").rglob("*.py"):
-        names = {name for name, _ in _imports(path)}
-        assert names.isdisjoint({"os", "pathlib", "socket", "httpx", "sqlite3", "subprocess"}), path
+    core = [name for name in NAMES if name.startswith("tools/core/")]
+    assert core
+    for module in core:
+        names = {name for name, _ in _imports(module)}
+        assert names.isdisjoint({"os", "pathlib", "socket", "httpx", "sqlite3", "subprocess"}), module
 
 
 def test_the_tests_that_mutants_are_run_against_are_there() -> None:
