@@ -8,6 +8,14 @@ ARGS ?=
 AREA ?=
 
 NPM ?= npm
+# Tests wait for processes, browsers and sockets more than they compute, so two run for each core.
+WORKERS := $(shell n=$$(( 2 * $$(getconf _NPROCESSORS_ONLN) )); echo $$(( n > 8 ? 8 : n )))
+PYTEST := $(BIN)/python -m pytest
+PARALLEL := -n $(WORKERS) --dist worksteal
+# A disk that waits for each fsync takes half of the time. `make test-full` uses it all the same.
+IN_MEMORY = $(shell [ "$$(df -Pm /dev/shm 2>/dev/null | awk 'END {print $$4}')" -gt 6000 ] 2>/dev/null && echo PYTEST_DEBUG_TEMPROOT=/dev/shm)
+# Each start of Python would compile the modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run shell data-stream-client test test-full mutants check format bench lock docs site clean
 
@@ -15,12 +23,13 @@ run: $(VENV)/run.ready
 	@$(BIN)/demiurge chat $(ARGS)
 
 test: $(VENV)/dev.ready
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m "not full and not local_model"
-	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest -m "local_model and not full" --timeout 900 --timeout-method thread
+	@echo "The suite takes about 20 minutes on two cores, 10 on four; the slowest tests are listed at its end."
+	$(IN_MEMORY) $(PYTEST) $(PARALLEL) --durations 25 -m "not full and not local_model"
+	DEMIURGE_TEST_LOCAL_MODEL=1 $(PYTEST) --durations 5 -m "local_model and not full" --timeout 900 --timeout-method thread
 
 test-full: $(VENV)/dev.ready
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m "not local_model" --timeout 3600
-	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest -m local_model --timeout 3600 --timeout-method thread
+	$(PYTEST) $(PARALLEL) --durations 25 -m "not local_model" --timeout 3600
+	DEMIURGE_TEST_LOCAL_MODEL=1 $(PYTEST) --durations 5 -m local_model --timeout 3600 --timeout-method thread
 
 # Builds the web shell into the Python package. The built files are committed, so that only who changes them needs node.
 shell: $(VENV)/dev.ready
@@ -40,7 +49,7 @@ check: $(VENV)/dev.ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 tests/conventions
+	$(PYTEST) -q tests/conventions
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(VENV)/dev.ready

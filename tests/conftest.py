@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from ssl import SSLContext
+from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.shell.browsers import CHROMIUM, NOT_RUN
@@ -29,6 +34,20 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "DEMIURGE_VAULT", "DEMIURGE_VAULT_KEY"):
             patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates() -> Iterator[None]:
+    """Reads the certificates of this machine once: it takes 50 ms, and thousands of tests open clients for HTTP."""
+    read: Callable[[str | None, tuple[tuple[str, Any], ...]], SSLContext]
+    read = cache(lambda _file, options: httpx.create_ssl_context(**dict(options)))
+
+    def create(**options: Any) -> SSLContext:
+        return read(os.environ.get("SSL_CERT_FILE"), tuple(options.items()))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("httpx._transports.default.create_ssl_context", create)
         yield
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, expect
+from pytest_asyncio import is_async_test
 from tests.ports import reserved_port
-from tests.server.conftest import Served, provider, served
+from tests.provider import Provider
+from tests.server.conftest import Served, provider, serving_world
 from tests.shell.browsers import CHROMIUM, REQUIRED, open_browser
 
-__all__ = ["Screen", "browser", "provider", "screen", "served"]
+__all__ = ["Screen", "browser", "provider", "screen"]
 
 LONGEST_MS = 15_000
 """How long a page may take to do or to show something: it finds what never comes, also on a machine that is busy."""
@@ -61,15 +65,20 @@ class Screen:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what needs a browser where there is none; the summary of the run says so (tests/conftest.py)."""
+    """Runs the tests of this folder in the event loop of the browser that they share. Leaves out what needs a browser
+    where there is none; the summary of the run says so (tests/conftest.py)."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
     if CHROMIUM is None and not REQUIRED:
         left_out = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
+    """One browser for all tests of a process; each page has a context of its own."""
     async with open_browser() as opened:
         yield opened
 
@@ -81,7 +90,13 @@ def port() -> Iterator[int]:
         yield reserved
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
+async def served(tmp_path: Path, provider: Provider) -> AsyncIterator[Served]:
+    async with serving_world(tmp_path / "w", provider) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(loop_scope="session")
 async def screen(served: Served, browser: Browser) -> AsyncIterator[Screen]:
     made = Screen(served, browser)
     yield made

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page, Route
 from tests.server.conftest import Served
 
@@ -43,7 +43,7 @@ class Client:
         return found
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def client(served: Served, browser: Browser) -> AsyncIterator[Client]:
     context = await browser.new_context()
     context.set_default_timeout(20_000)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Page, expect
 from tests.cli.mcp_servers import EVIL, ScriptedServer, tool_of
 from tests.provider import Provider
@@ -20,7 +21,7 @@ from demiurge.mcp.settings import ServerSettings
 MARKUP = "Reads <img src=x onerror=alert(1)> mail."
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def served(tmp_path: Path, provider: Provider) -> AsyncIterator[Served]:
     """A world with the default policy."""
     opening = World.open(tmp_path / "w", provider="openai-responses", base_url=provider.url, environment=ENVIRONMENT)

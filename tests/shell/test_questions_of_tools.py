@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
 
-import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, expect
 from tests.provider import Provider
 from tests.server.asking_tools import asked, serving_asking
@@ -16,7 +16,7 @@ from tests.shell.steps import card_of
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def screen(browser: Browser, provider: Provider, tmp_path: Path) -> AsyncIterator[Screen]:
     async with serving_asking(tmp_path / "w", provider) as served:
         found = Screen(served, browser)

@@ -22,6 +22,8 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import cache
+from ssl import SSLContext
 from types import TracebackType
 
 import httpx
@@ -56,6 +58,13 @@ _NO_REUSE = httpx.Limits(max_connections=100, max_keepalive_connections=0)
 _LOOPBACK = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 
 
+@cache
+def _trusted_certificates() -> SSLContext:
+    """Reads the certificates that this machine trusts once in a process: it takes 50 ms, and a client needs them
+    several times."""
+    return httpx.create_ssl_context()
+
+
 class ModelClient:
     """A `LanguageModel` for every provider of the table, with one connection pool. Close it with `aclose` or `async
     with`.
@@ -86,7 +95,10 @@ class ModelClient:
             limits=_LIMITS,
             follow_redirects=False,
             transport=transport,
-            mounts=None if transport else dict.fromkeys(_LOOPBACK, httpx.AsyncHTTPTransport(limits=_NO_REUSE)),
+            verify=_trusted_certificates(),
+            mounts=None
+            if transport
+            else dict.fromkeys(_LOOPBACK, httpx.AsyncHTTPTransport(limits=_NO_REUSE, verify=_trusted_certificates())),
         )
 
     async def __aenter__(self) -> ModelClient:
