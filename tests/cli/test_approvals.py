@@ -234,5 +234,6 @@ def test_the_trace_of_a_changed_call_says_so(demiurge: Any, provider: Provider) 
     assert done.status == 0, done.err
     traced = demiurge("trace", "--chat", "main").out
     assert "approve by user, with changed arguments" in traced
-    assert "approval_edited" in traced
+    assert "changed by user" in traced
+    assert "denied" not in traced
     assert "Waits for" not in traced

@@ -90,6 +90,7 @@ def test_the_chat_survives_and_the_model_sees_the_earlier_turns(demiurge: Any, p
     assert "> I am Ada.\n\nHello Ada.\n\n> Who am I?" in shown
     exported = demiurge("chat", "export").document
     assert [m["role"] for m in exported["messages"]] == ["user", "assistant"] * 2
+    assert exported["failures"] == []
     [listed] = demiurge("chat", "ls", "--json").document["chats"]
     assert (listed["chat_id"], listed["messages"], listed["status"]) == ("main", 4, "done")
 
@@ -230,7 +231,7 @@ def test_an_approval_under_a_policy_that_denies_by_now_is_told_so(
     [waiting] = demiurge("approvals", "ls", "--json").document["approvals"]
     (tmp_path / "strict.toml").write_text("allowed_tools = []\n")
     done = demiurge("approvals", "approve", waiting["id"], "--policy", "strict.toml")
-    assert "policy_denied" in done.out
+    assert "denied: " in done.out
     assert "does not allow now" in done.err
     assert not bell.exists()
     assert demiurge("approvals", "ls", "--json").document["approvals"] == []

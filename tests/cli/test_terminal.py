@@ -201,7 +201,7 @@ def test_no_color_is_respected(terminal: Callable[..., Terminal], provider: Any)
     assert re.search(rb"\x1b\[[0-9;]*m", screen._raw) is None
 
 
-@pytest.mark.parametrize(("answers", "result"), [(["y"], "← {"), (["", "yep", "n not now"], "✗ approval_rejected")])
+@pytest.mark.parametrize(("answers", "result"), [(["y"], "← {"), (["", "yep", "n not now"], "✗ rejected: not now")])
 def test_the_person_decides(
     answers: list[str], result: str, terminal: Callable[..., Terminal], provider: Any, demiurge: Any
 ) -> None:

@@ -106,14 +106,14 @@ def test_the_tree_leaves_bookkeeping_out_and_shows_it_on_request(ringing: Any) -
     assert len(whole) == len(document["events"][0]) + 1
 
 
-def test_a_failed_receipt_is_no_bookkeeping(ringing: Any) -> None:
+def test_a_rejection_stands_once_and_with_its_person(ringing: Any) -> None:
     [asked] = ringing("--json", "approvals", "ls").document["approvals"]
     assert ringing("approvals", "reject", asked["id"], "--tools", "my_bell").status == 0
     lines = ringing("trace", "--chat", "main").out.splitlines()
-    [failed] = [line for line in lines if "─ receipt" in line]
-    assert "approval_rejected" in failed
+    assert [line for line in lines if "─ receipt" in line] == []
+    [rejected] = [line for line in lines if "rejected by user" in line]
     [bell] = [line for line in lines if "tool.call ring_bell" in line]
-    assert failed.index("receipt") > bell.index("intent")
+    assert rejected.index("approval") > bell.index("intent")
 
 
 def test_after_the_decision_nothing_is_waited_for(ringing: Any) -> None:

@@ -33,6 +33,8 @@ async def test_a_turn_that_could_not_be_read_is_shown_after_another_try(screen: 
     page = await screen.page("/approvals")
     await page.route("**/api/chats/c1/turns/1**", lambda route: route.fulfill(status=503, body=PROBLEM))
     await page.goto(screen.served.base + "/chats/c1")
+    await expect(page.get_by_text("This turn failed.")).to_be_visible()
+    await page.get_by_role("button", name="Tokens and cost").click()
     failed = page.get_by_role("alert").filter(has_text="The world cannot do this now.")
     await expect(failed).to_be_visible()
     await page.unroute_all()

@@ -4,6 +4,7 @@ import { type KeyboardEvent, type RefObject, useEffect, useRef } from "react";
 import { placeForKey } from "../parts/list-keys";
 import { useNarrow } from "../parts/narrow";
 import { durationText } from "../parts/time";
+import { hasRun, stateText } from "../parts/call-state";
 import { Verbatim } from "../parts/verbatim";
 import type { JournalRow } from "../sdk";
 import { Moment } from "./panel-state";
@@ -93,7 +94,7 @@ export function mainText(row: { says: string; why?: string | null }): string {
 }
 
 function RowCells({ row }: { row: JournalRow }) {
-  const took = row.ended_ns != null ? ` ${durationText((row.ended_ns - row.time_ns) / 1e6)}` : "";
+  const took = row.ended_ns != null && hasRun(row.state ?? "") ? ` ${durationText((row.ended_ns - row.time_ns) / 1e6)}` : "";
   return (
     <>
       <span className="faint number">{row.position}</span>
@@ -104,7 +105,7 @@ function RowCells({ row }: { row: JournalRow }) {
         </bdi>
       </span>
       <span className={`state ${row.state ?? ""}`}>
-        {row.state === "awaiting_approval" ? "waits for a person" : row.state === "ok" ? "done" : row.state}
+        {stateText(row.state ?? "", row.by)}
         {took}
       </span>
       <span className="unit">

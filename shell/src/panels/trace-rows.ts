@@ -6,7 +6,9 @@ const GROUP_FROM = 5;
 /** Trees with more rows begin with their finished good branches folded. */
 const FOLD_FROM = 50;
 
-const BAD = new Set(["failed", "denied", "rejected"]);
+const BAD = new Set(["failed", "denied", "rejected", "expired", "stopped", "unknown_outcome"]);
+/** What a record below a call says of how the call ended. */
+const ENDS = new Set([...BAD, "changed", "answered"]);
 const OPEN = new Set(["awaiting_approval", "running", "waiting"]);
 
 /** A step of the tree: a call with what it led to, or another record that is shown. */
@@ -17,6 +19,8 @@ export interface Step {
   /** How it ended or what it waits for, as the records say that belong to it. */
   state: string;
   why: string | null;
+  /** The person whose decision the state is. */
+  by: string | null;
   level: number;
   parent: Step | null;
   children: Step[];
@@ -48,12 +52,13 @@ export function stepsOf(nodes: TraceNode[], everything: boolean): Step[] {
     const attention = isBad(node) || OPEN.has(node.state ?? "");
     if (attention) for (let each: Step | null = parent; each !== null && !each.needsAttention; each = each.parent) each.needsAttention = true;
     if (!isStep) {
-      if (isBad(node) && parent !== null && parent.state === "") Object.assign(parent, { state: node.state, why: node.why });
+      const isOpen = parent?.state === "" || parent?.state === "answered"; // a call that was answered may fail later
+      if (ENDS.has(node.state ?? "") && isOpen) Object.assign(parent!, { state: node.state, why: node.why, by: node.by });
       return;
     }
     const name = node.says === "" ? node.kind : node.says.replace(/ \(by [^()]*\)$/, "");
     const level = parent === null ? 0 : parent.level + 1;
-    const step = { id: idOf(node), node, name, state: node.state ?? "", why: node.why, level, parent, children: [], needsAttention: attention, depth: node.depth };
+    const step = { id: idOf(node), node, name, state: node.state ?? "", why: node.why, by: node.by, level, parent, children: [], needsAttention: attention, depth: node.depth };
     parent?.children.push(step);
     steps.push(step);
     above.push(step);

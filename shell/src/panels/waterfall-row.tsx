@@ -1,4 +1,5 @@
 /** One row of a waterfall, and the axis above the rows. */
+import { stateText } from "../parts/call-state";
 import { TaintTag } from "../parts/taint";
 import { durationText } from "../parts/time";
 import { Verbatim } from "../parts/verbatim";
@@ -6,12 +7,9 @@ import type { TraceNode, TracePhase } from "../sdk";
 import type { TimeScale } from "./time-scale";
 import type { Row } from "./trace-rows";
 
-const STATES: Record<string, string> = { awaiting_approval: "waits for a person", waiting: "waits for a person" };
 const PHASES: Record<TracePhase["phase"], string> = { person: "waited for a person", queued: "queued", running: "ran" };
 /** A group shows the bars of so many of its members. */
 const MOST_BARS = 20;
-
-export const stateName = (state: string) => STATES[state] ?? state;
 
 interface WaterfallRowProps {
   row: Row;
@@ -27,7 +25,7 @@ interface WaterfallRowProps {
 }
 
 export function WaterfallRow({ row, place, rootNs, scale, nowNs, isChosen, isFocusable, isDim, onFold, onChoose }: WaterfallRowProps) {
-  const { node, name, state } = row.step;
+  const { node, name, state, by } = row.step;
   const nodes = row.members.map((each) => each.node);
   const phases = nodes.slice(0, MOST_BARS).flatMap((each) => each.phases ?? []);
   const text = phasesText(nodes, nowNs);
@@ -61,7 +59,7 @@ export function WaterfallRow({ row, place, rootNs, scale, nowNs, isChosen, isFoc
         {row.members.length > 1 && <span className="times"> ×{row.members.length}</span>}
         {row.isFolded && row.members.length === 1 && <span className="faint"> +{countBelow(row)}</span>}
         {row.members.length === 1 && <TaintTag tools={node.tainted} />}
-        {state !== "" && row.members.length === 1 && <span className={`state ${state}`}> {stateName(state)}</span>}
+        {state !== "" && row.members.length === 1 && <span className={`state ${state}`}> {stateText(state, by)}</span>}
       </div>
       <div role="gridcell" className="bar-cell" title={text || `+${durationText((node.time_ns - rootNs) / 1e6)}`}>
         {phases.map((each, at) => {

@@ -8,8 +8,9 @@ import { Verbatim } from "../parts/verbatim";
 import { Link } from "../router";
 import type { TraceTree } from "../sdk";
 import { longIdle, timeScale } from "./time-scale";
+import { stateText } from "../parts/call-state";
 import { criticalPath, foldedAtFirst, idOf, isBad, pathTo, rowsOf, type Step, stepsOf } from "./trace-rows";
-import { phasesText, stateName, summary, TimeAxis, WaterfallRow } from "./waterfall-row";
+import { phasesText, summary, TimeAxis, WaterfallRow } from "./waterfall-row";
 
 const ROW_PX = 26;
 /** On a narrow screen the name is above the bar. */
@@ -134,7 +135,7 @@ export function Waterfall({ tree, nowNs, chosen, onChoose }: WaterfallProps) {
         <h2>
           <bdi className="wrap">{tree.nodes[0]?.says}</bdi> #{tree.seq}
         </h2>
-        <span className={`state ${tree.state === "waiting" ? "running" : tree.state}`}>{stateName(tree.state)}</span>
+        <span className={`state ${tree.state === "waiting" ? "running" : tree.state}`}>{stateText(tree.state)}</span>
         <span className="faint">{summary(tree.nodes, nowNs)}</span>
       </header>
       {tree.why !== null && <p className="problem">{tree.why}</p>}

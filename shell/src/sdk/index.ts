@@ -25,6 +25,7 @@ import type {
   StandingRule,
   ToolView,
   Turn,
+  TurnFailure,
 } from "./types";
 
 export * from "./client";
@@ -71,7 +72,7 @@ export const chatPost = (title: string) => post<ChatSummary>("/api/chats", { tit
 export const turnGet = (chat: string, requestId: number) => 
   get<Turn>(`/api/chats/${part(chat)}/turns/${requestId}`, { max_result: MAX_RESULT });
 export const messagesGet = (chat: string, since = 0) =>
-  get<{ messages: ChatMessage[] }>(`/api/chats/${part(chat)}/messages`, { since, max_result: MAX_RESULT });
+  get<{ messages: ChatMessage[]; failures: TurnFailure[] }>(`/api/chats/${part(chat)}/messages`, { since, max_result: MAX_RESULT });
 export const messagePost = (chat: string, text: string, attachments: NewAttachment[] = []) =>
   post<{ request_id: number; seq: number }>(`/api/chats/${part(chat)}/messages`, { text, attachments });
 export const chatRename = (chat: string, title: string) => patch<ChatSummary>(`/api/chats/${part(chat)}`, { title });

@@ -19,6 +19,8 @@ export interface JournalRow {
   says: string;
   state: string | null;
   why: string | null;
+  /** The person whose decision the state is; null for none. */
+  by: string | null;
   refs: number;
   /** Of a call in a search for calls: when it ended; null while it goes on. */
   ended_ns?: number | null;
@@ -58,6 +60,8 @@ export interface TraceNode {
   says: string;
   state: string | null;
   why: string | null;
+  /** The person whose decision the state is; null for none. */
+  by: string | null;
   phases?: TracePhase[];
   arguments_json?: string | null;
   arguments_problem?: string;

@@ -41,6 +41,15 @@ export interface ToolAnswer {
   result_cut?: { bytes: number; head: string };
   view_ref?: string | null;
   replayed: boolean | null;
+  /** How the call ended, such as `ok` or `rejected`; null while it waits or runs. */
+  state: string | null;
+}
+
+/** Why a turn failed. */
+export interface TurnFailure {
+  request_id: number;
+  code: string;
+  message: string;
 }
 
 /** Only `type` (`image` or `audio`) is there for a caller whose role does not see attachments. */

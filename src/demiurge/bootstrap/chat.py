@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import CHAT, MAX_TOKENS
@@ -36,6 +36,7 @@ from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
 from demiurge.values.refs import Ref
 from demiurge.wire.items import ToolChoice
+from demiurge.world.history.call_state import STOPPED
 from demiurge.world.host import Accepted
 from demiurge.world.messages import user_blob
 from demiurge.world.sessions import Sessions
@@ -338,7 +339,7 @@ class Chat:
             before, reply = reply, await self.reply(request_id)
         return reply
 
-    async def cancel(self, reason: str = "The turn was stopped.") -> None:
+    async def cancel(self, reason: str = STOPPED) -> None:
         """Stops the open turn: running calls are cancelled and answered, requests for approval withdrawn. Raises
         UsageError (`role_missing`), also if no turn is open."""
         OPERATIONS["run.cancel"].require(self.backend.caller)
@@ -402,7 +403,7 @@ class Chat:
             entry["text"] = body.text
             if message.tool is not None:
                 result = load_view(self.backend, message.tool.view_ref)
-                entry |= {"text": "", "tool": {**asdict(message.tool), "result": result}}
+                entry |= {"text": "", "tool": {**message.tool.shown, "result": result}}
             for name in ("attachments", "tool_calls", "erased", "skip_tool_catalog"):
                 if found := getattr(body, name):
                     entry[name] = found

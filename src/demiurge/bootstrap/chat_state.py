@@ -7,13 +7,14 @@ order of their request ids, so the place of a message in the list stays what it 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from demiurge.apps.demiurge import CHAT, OPEN
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.public_fields import shown_text
 from demiurge.values.projection import Only
+from demiurge.world.history.call_state import State, state_of_code
 
 __all__ = [
     "ChatCell",
@@ -54,6 +55,16 @@ class ToolAnswer:
     message: str
     view_ref: str | None
     replayed: bool | None
+
+    @property
+    def state(self) -> State:
+        """The state of the call (`call_state`)."""
+        return "ok" if self.ok else state_of_code(self.error_code, self.message)
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The fields of the outcome, with the call's state."""
+        return {**asdict(self), "state": self.state}
 
     @classmethod
     def decode(cls, node: Mapping[str, Any] | None) -> ToolAnswer | None:

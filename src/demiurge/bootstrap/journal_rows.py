@@ -1,9 +1,9 @@
 """Records of the journal as the rows of a list: a short description and the state of each record, without its body.
 
-A row is `{position, unit, seq, kind, time_ns, hash, redacted, says, state, why, refs}`. `says`, `state` and `why` are
-those of a causal trace (`world.history.trace`); the row of a receipt or a decision on a call names the call. Rows are
-made from the records as the caller may see them (`Journal.views`), and a search sees nothing else, so withheld values
-are not found either.
+A row is `{position, unit, seq, kind, time_ns, hash, redacted, says, state, why, by, refs}`. `says`, `state`, `why` and
+`by` are those of a causal trace (`world.history.trace`); the row of a receipt or a decision on a call names the call.
+Rows are made from the records as the caller may see them (`Journal.views`), and a search sees nothing else, so withheld
+values are not found either.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOKED_AT: Final = 5000
 ENDINGS: Final = frozenset({"receipt", "decision", "approval"})
 """The records that end an intent, or decide on it."""
 
-BAD: Final = frozenset({"failed", "denied", "rejected", "awaiting_approval"})
+BAD: Final = frozenset({"failed", "denied", "rejected", "expired", "stopped", "unknown_outcome", "awaiting_approval"})
 """The states of records that need attention."""
 
 View = Mapping[str, Any]
@@ -108,7 +108,8 @@ class _Known:
 
     def row(self, view: View) -> dict[str, Any]:
         """Returns the row of a record."""
-        says, state, why = _said(self._lines(view))
+        line = next(iter(self._lines(view)), None)
+        says, state, why, by = (line.says, line.state, line.why, line.by) if line is not None else ("", "", "", "")
         if view["kind"] == "approval" or (view["kind"] in ENDINGS and says == ""):
             says = ": ".join(filter(None, (says, self._intent_of(view))))
         names = ("position", "unit", "seq", "kind", "time_ns", "hash", "redacted")
@@ -117,20 +118,26 @@ class _Known:
             "says": says,
             "state": state or None,
             "why": why or None,
+            "by": by or None,
             "refs": len(view["refs"]),
         }
 
     def _ended(self, intent: View) -> dict[str, Any]:
-        """Returns the state of a call after all that followed: `{state, why, ended_ns}`."""
+        """Returns the state of a call after all that followed: `{state, why, by, ended_ns}`."""
         lines = self._lines(intent)
         if not lines:
             return {"ended_ns": None}
-        bad = next((line for line in lines if line.state in BAD or line.state == "running"), None)
-        ending = next((line for line in lines if line.record.kind in ("receipt", "decision")), bad)
-        state = bad.state if bad is not None else "done" if ending is not None else None
+        said = [line for line in lines if line.state not in ("", "ok")]
+        told = next((line for line in said if line.state != "answered"), said[0] if said else None)
+        ending = next((line for line in lines if line.record.kind in ("receipt", "decision")), told)
+        state = told.state if told is not None else "done" if ending is not None else None
         is_open = state in ("running", "awaiting_approval", None)
-        ended_ns = None if is_open or ending is None else ending.record.time_ns
-        return {"state": state, "why": (bad.why if bad is not None else "") or None, "ended_ns": ended_ns}
+        return {
+            "state": state,
+            "why": (told.why or None) if told is not None else None,
+            "by": (told.by or None) if told is not None else None,
+            "ended_ns": None if is_open or ending is None else ending.record.time_ns,
+        }
 
     def _lines(self, view: View) -> list[TraceLine[TraceRecord]]:
         """Returns the lines of a record; of an intent also those of the records that end it."""
@@ -162,11 +169,7 @@ class _Known:
         intent = self._at.get(place)
         if intent is None or intent["kind"] != "intent" or _is_withheld(intent["body"]):
             return ""
-        return _said(trace([TraceRecord.of(intent)]))[0]
-
-
-def _said(lines: Sequence[TraceLine[TraceRecord]]) -> tuple[str, str, str]:
-    return (lines[0].says, lines[0].state, lines[0].why) if lines else ("", "", "")
+        return trace([TraceRecord.of(intent)])[0].says
 
 
 def _text_of(view: View, row: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from demiurge.bootstrap.backend.budget_use import BudgetUse
 from demiurge.tools.display import Cell, Table, View, clipped, json_code, shown
 from demiurge.tools.taint_words import taint_reason
+from demiurge.world.history.call_state import State, state_text
 
 __all__ = ["Reply", "ToolCallView"]
 
@@ -29,7 +30,8 @@ class ToolCallView:
     If a person approved the call with other arguments, `arguments_json` are those that were used, `changed_by` is the
     person, and `proposed_json` is what the model proposed; else both are None. If a standing rule allowed it, `rule` is
     the rule's id and `rule_by` the person who made the rule. `tainted` names the untrusted tools whose text the turn
-    had read when the call was decided."""
+    had read when the call was decided. `state` says in the words of a trace how the call ended (`ok`, `rejected`,
+    `expired`, `stopped`, `denied`, `failed`, `unknown_outcome`); None while it waits or runs."""
 
     id: str
     name: str
@@ -44,6 +46,7 @@ class ToolCallView:
     rule: str | None = None
     rule_by: str | None = None
     tainted: tuple[str, ...] = ()
+    state: State | None = None
 
     def _view(self) -> View:
         problem = f"{self.error_code}: {self.message}" if self.ok is False else ""
@@ -60,7 +63,7 @@ class ToolCallView:
     def _state(self) -> str:
         if self.ok is None:
             return "waits"
-        return ("done (from the ledger)" if self.replayed else "done") if self.ok else "failed"
+        return "done (from the ledger)" if self.replayed else state_text(self.state or ("ok" if self.ok else "failed"))
 
 
 @shown

@@ -98,9 +98,9 @@ class TraceTree:
     receipt yet); `why` says why it failed, and `failure` is the whole sentence. `nodes` are its records in the order of
     the tree, the first one being the event:
 
-    `{unit, seq, position, kind, hash, cause, depth, is_last, time_ns, says, state, why}`; an intent has `phases` too,
-    and a tool call `arguments_json`: its exact arguments, None with the reason in `arguments_problem` if they cannot be
-    read, or may not be.
+    `{unit, seq, position, kind, hash, cause, depth, is_last, time_ns, says, state, why, by}`; `by` is the person whose
+    decision the state is, else None. An intent has `phases` too, and a tool call `arguments_json`: its exact arguments,
+    None with the reason in `arguments_problem` if they cannot be read, or may not be.
 
     An approval or a rejection has `reason` if it may be read. A decision on a call has `tainted`, the untrusted tools
     whose text the turn had read, if there are some.
@@ -243,6 +243,7 @@ def _nodes(backend: Backend, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
             "says": line.says,
             "state": line.state or None,
             "why": line.why or None,
+            "by": line.by or None,
         }
         if record.kind == "intent":
             node["phases"] = _phases(line, caused.get(record.place, []), begun.get(record.body["id"].hex()))
@@ -259,7 +260,8 @@ def _phases(line: Line, consequences: Sequence[TraceRecord], begun_ns: int | Non
     record, phases = line.record, list[dict[str, Any]]()
     since = record.time_ns
     end = next((each.time_ns for each in consequences if each.kind in ("receipt", "decision")), None)
-    decided = next((each.time_ns for each in consequences if each.kind == "approval"), None)
+    approval = next((each for each in consequences if each.kind == "approval"), None)
+    decided = approval.time_ns if approval is not None else None
 
     def add(phase: str, to_ns: int | None) -> None:
         nonlocal since
@@ -271,7 +273,7 @@ def _phases(line: Line, consequences: Sequence[TraceRecord], begun_ns: int | Non
         return phases
     if "approval" in record.body and "approved" not in record.body:
         add("person", decided if decided is not None else end)
-        if decided is None:
+        if approval is None or approval.body["verdict"] in ("reject", "expire"):
             return phases
     if line.state == "running" or end is not None:
         if begun_ns is None:

@@ -92,6 +92,7 @@ class TurnReader:
             error_code=outcome.error_code,
             message=outcome.message,
             replayed=bool(outcome.replayed),
+            state=outcome.state,
         )
 
     def _take(self, messages: Iterable[ChatMessage]) -> list[int]:

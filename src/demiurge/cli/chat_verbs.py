@@ -25,6 +25,7 @@ from demiurge.cli.settings import settings
 from demiurge.cli.turn import REPLAYED, reply_document
 from demiurge.cli.world import Opened, opened, visits, while_it_lasts
 from demiurge.errors import Unavailable
+from demiurge.world.history.call_state import problem_text
 from demiurge.world.unit import Unit
 
 __all__ = ["DEFAULT_CHAT", "chat_summary", "verbs"]
@@ -71,7 +72,7 @@ def show(chat_id: str, follows: bool) -> None:
         "messages": messages,
         "last": reply_document(chat_id, last) if last else None,
     }
-    shown["failures"] = [{"request_id": request_id, **why._asdict()} for request_id, why in failures.items()]
+    shown["failures"] = _failures_json(failures)
     shown["begun"] = begun
     lines = _lines(messages, failures)
     for effect in begun:
@@ -109,7 +110,8 @@ def export(chat_id: str, out: Path | None) -> None:
     """Print the conversation as JSON."""
     with opened() as world:
         messages, _ = _read(world, chat_id)
-    conversation = {"chat_id": chat_id, "messages": messages}
+        failures = world.portal.run(world.world.chat(chat_id).failures())
+    conversation = {"chat_id": chat_id, "messages": messages, "failures": _failures_json(failures)}
     if out is None:
         output.document(conversation)
         return
@@ -131,6 +133,10 @@ def chat_summary(chat_id: str, chat: ChatStanding, *, waits: bool) -> dict[str, 
     `new` if there is no turn."""
     status = chat.turn.shown_status(waits=waits) if chat.turn is not None else "new"
     return {"chat_id": chat_id, "title": chat.title or "", "messages": chat.messages, "status": status}
+
+
+def _failures_json(failures: Mapping[int, Failed]) -> list[dict[str, Any]]:
+    return [{"request_id": request_id, **why._asdict()} for request_id, why in failures.items()]
 
 
 def _lines(messages: Sequence[Mapping[str, Any]], failures: Mapping[int, Failed]) -> list[str]:
@@ -167,7 +173,8 @@ def _turn_lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
                 text = result_text(tool["result"]) + (REPLAYED if tool.get("replayed") else "")
                 lines.append(f"{output.symbol('←', '<-')} {tool['name']}: {text}")
             else:
-                lines.append(f"{output.symbol('✗', 'x')} {tool['name']}: {tool['error_code']}: {tool['message']}")
+                problem = problem_text(tool["error_code"], tool["message"])
+                lines.append(f"{output.symbol('✗', 'x')} {tool['name']}: {problem}")
     return lines
 
 

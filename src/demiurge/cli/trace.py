@@ -16,6 +16,7 @@ from demiurge.cli.call_arguments import arguments, clipped
 from demiurge.cli.command import Command
 from demiurge.cli.hints import runnable
 from demiurge.cli.world import opened
+from demiurge.world.history.call_state import state_text
 
 __all__ = ["command", "trace_lines"]
 
@@ -23,11 +24,12 @@ DIGEST = re.compile(r"(sha256:[0-9a-f]{8})[0-9a-f]{56}")
 BOOKKEEPING: Final = frozenset({"step", "manifest", "plan_ended", "receipt", "event"})
 """Kinds of records that a person rarely looks for: a tree without them shows what was asked, decided and done."""
 
-FAULTS: Final = frozenset({"failed", "denied", "rejected", "refused"})
+FAULTS: Final = frozenset({"failed", "denied", "refused", "stopped", "unknown_outcome"})
+"""The states that a tree shows of such records too. A rejection stands with its approval."""
 
 PHASES: Final = {"person": "waited {} for a person", "queued": "", "running": "ran {}"}
 
-COLOURS = {"ok": "green", "done": "green", "failed": "red", "denied": "red", "rejected": "red"}
+COLOURS = {"ok": "green", "done": "green", "failed": "red", "denied": "red", "unknown_outcome": "red"}
 
 
 @click.command(cls=Command, name="trace")
@@ -132,7 +134,8 @@ def _lines(nodes: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         where = f"{output.plain(node['unit'])} " if node["unit"] != root["unit"] or depth == 0 else ""
         after_ms = (node["time_ns"] - root["time_ns"]) / 1_000_000
         name = node["state"]
-        state = output.paint(f" {name}", fg=COLOURS.get(name, "yellow")) if name else ""
+        words = output.plain(state_text(name, node["by"])) if name else ""
+        state = output.paint(f" {words}", fg=COLOURS.get(name, "yellow")) if name else ""
         why = f" ({output.plain(node['why'])})" if node["why"] else ""
         reason = f": {node['reason']}" if node.get("reason") else ""
         says = output.plain(_short(f"{node['kind']} {node['says']}{reason}").strip() + _arguments(node))

@@ -24,6 +24,7 @@ from demiurge.cli.turn_display import CALL, CHANGE, FAILURE, RESULT, Mark, Plain
 from demiurge.errors import NotFound
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.parts import parts_of
+from demiurge.world.history.call_state import problem_text
 
 __all__ = ["REPLAYED", "TurnView", "reply_document"]
 
@@ -162,7 +163,7 @@ class TurnView:
             for part in parts_of(call.result):
                 self._display.part(part, partial(StoredBlobs(self._chat.backend).get, part["bytes_ref"]))
         else:
-            self._line(FAILURE, f"{name}{call.error_code}: {runnable(call.message)}")
+            self._line(FAILURE, name + problem_text(call.error_code, runnable(call.message)))
             self._say_where_to_look(call)
 
     def _show_arguments(self, index: int, call: ToolCallView) -> None:

@@ -57,7 +57,7 @@ def test_keys_typed_before_the_card_decide_nothing(terminal: Callable[..., Termi
     screen.expect("Type y, a, e, n or ?")
     screen.expect(KEYS)
     screen.type("n no\n")
-    screen.expect("approval_rejected")
+    screen.expect("rejected")
     assert screen.end() == 0
 
 
@@ -71,7 +71,7 @@ def test_keys_pasted_behind_a_message_decide_nothing(terminal: Callable[..., Ter
     screen.expect("Type y, a, e, n or ?")
     screen.expect(KEYS)
     screen.type("n no\r")
-    screen.expect("approval_rejected")
+    screen.expect("rejected")
     screen.expect(PROMPT)
     screen.type("\x04")
     assert screen.end() == 0

@@ -1,6 +1,6 @@
 /** What the parts of an open chat share. */
 import { createContext, useContext } from "react";
-import type { Approval, ChatMessage, NewAttachment, ToolView, Turn } from "../../sdk";
+import type { Approval, ChatMessage, NewAttachment, ToolView, Turn, TurnFailure } from "../../sdk";
 import type { CallTime } from "./chat-data";
 import type { MessageWindow } from "./message-window";
 
@@ -9,6 +9,8 @@ export interface OpenChat {
   /** Whether this page made the chat just now. */
   isNew: boolean;
   turn: Turn | undefined;
+  /** Why turns failed, by request id. */
+  failures: Map<number, TurnFailure>;
   approvals: Approval[];
   tools: Map<string, ToolView>;
   times: Map<string, CallTime>;

@@ -13,7 +13,8 @@ export interface CallFacts {
   changedBy: string;
   /** The untrusted tools whose text the turn had read before. */
   tainted: string[];
-  state: "running" | "done" | "failed" | "cancelled";
+  /** `running`, `done`, or as the server says that it ended, such as `rejected`. */
+  state: string;
   result: unknown;
   cut: { bytes: number; head: string; ref: string | null } | null;
   errorCode: string | null;
@@ -44,7 +45,7 @@ function callPart(call: { id: string; name: string }, key: string, facts: CallFa
     args: {},
     argsText: facts.argumentsJson ?? "",
     result: facts.state === "running" ? undefined : (facts.result ?? null),
-    isError: facts.state === "failed",
+    isError: facts.state !== "running" && facts.state !== "done",
     artifact: facts,
   };
 }
@@ -121,7 +122,7 @@ function running(call: ProposedCall): CallFacts {
 }
 
 function ended(call: ProposedCall, answer: ToolAnswer): CallFacts {
-  const state = answer.ok ? "done" : answer.error_code === "cancelled" ? "cancelled" : "failed";
+  const state = answer.ok ? "done" : (answer.state ?? "failed");
   return {
     ...proposal(call),
     state,

@@ -1,6 +1,7 @@
 /** The chats: a list that can be searched, and the chat that is open. */
 import { type FormEvent, useState } from "react";
 import "./demiurge.css";
+import { stateText } from "../../parts/call-state";
 import { Empty, ErrorNote, Loading } from "../../parts/notes";
 import { Link, navigate, usePath } from "../../router";
 import { chatPost, sentence } from "../../sdk";
@@ -8,7 +9,7 @@ import { maySend, useSession } from "../../session";
 import { useChatList } from "./chat-list";
 import { ChatView } from "./chat-view";
 
-const STATUS = { new: "", running: "answering", done: "", failed: "failed", awaiting_approval: "waits for approval" };
+const STATUS = { new: "", running: "answering", done: "", failed: "failed", awaiting_approval: stateText("awaiting_approval") };
 
 export function ChatPanel() {
   const path = usePath();

@@ -8,6 +8,7 @@ import {
   journalHead,
   messagesGet,
   type Turn,
+  type TurnFailure,
   turnGet,
 } from "../../sdk";
 
@@ -16,6 +17,8 @@ const PAGE = 1000;
 export interface ChatRead {
   chat: ChatSummary;
   messages: ChatMessage[];
+  /** Why turns failed, by request id. */
+  failures: Map<number, TurnFailure>;
   /** From the end of the record; older ones are read when older messages are shown. */
   records: JournalRecord[];
   turn: Turn | undefined;
@@ -23,6 +26,7 @@ export interface ChatRead {
 
 export class ChatRecord {
   private messages: ChatMessage[] = [];
+  private failures = new Map<number, TurnFailure>();
   private records: JournalRecord[] = [];
   private first: number | null = null;
 
@@ -41,12 +45,13 @@ export class ChatRecord {
     const since = known[known.length - 1]?.request_id ?? 0;
     const [chat] = await Promise.all([chatGet(this.chatId), this.readNewRecords()]);
     // After the records: so the messages have every answer whose receipt is among these.
-    const [{ messages }, turn] = await Promise.all([
+    const [{ messages, failures }, turn] = await Promise.all([
       messagesGet(this.chatId, since),
       chat.last_request_id > 0 ? turnGet(this.chatId, chat.last_request_id) : undefined,
     ]);
     if (this.messages === known) this.messages = [...known.filter((each) => each.request_id < since), ...messages];
-    return { chat, messages: this.messages, records: this.records, turn };
+    this.failures = new Map([...this.failures, ...failures.map((each) => [each.request_id, each] as const)]);
+    return { chat, messages: this.messages, failures: this.failures, records: this.records, turn };
   }
 
   /** Reads a page of older records. Returns them. */

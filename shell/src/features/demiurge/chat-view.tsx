@@ -118,6 +118,7 @@ export function ChatView({ chatId, isNew }: ChatViewProps) {
         chatId,
         isNew,
         turn: data.turn,
+        failures: data.failures,
         approvals: waiting,
         tools: new Map(tools.data?.tools.map((each) => [each.id, each])),
         times,

@@ -1,4 +1,5 @@
 /** What people decided on calls, as the records of the journal say it. */
+import { stateText } from "../../parts/call-state";
 import { ApiError, type JournalRecord } from "../../sdk";
 
 export interface Decision {
@@ -92,7 +93,7 @@ function endOf(receipt: Record<string, any>): string {
   const { ok, error_code, code } = receipt.payload ?? {};
   if (receipt.status === "ok" && ok === true) return "done";
   const why = String(error_code ?? code ?? receipt.status);
-  return why === "unknown_outcome" ? "nobody knows whether it took effect" : `failed (${why})`;
+  return why === "unknown_outcome" ? stateText(why) : why === "cancelled" ? stateText("stopped") : `failed (${why})`;
 }
 
 /** Returns the decision of somebody who was first, as the server told it; null for another error. */

@@ -18,7 +18,7 @@ export function firstArgument({ arguments_json }: Approval): string {
   return `${first[0]}: ${value.length > SHORT ? `${value.slice(0, SHORT)}…` : value}`;
 }
 
-const DECIDED: Partial<Record<Decision["verdict"], string>> = { reject: "Rejected", answer: "Answered", end: "Ended" };
+const DECIDED: Partial<Record<Decision["verdict"], string>> = { edit: "Changed", reject: "Rejected", answer: "Answered", end: "Ended" };
 
 interface InboxRowProps {
   approval: Approval;

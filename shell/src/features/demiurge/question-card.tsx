@@ -4,6 +4,7 @@ import type { ToolCallMessagePartProps } from "@assistant-ui/react";
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
 import { Duration, durationText } from "../../parts/time";
+import { stateText } from "../../parts/call-state";
 import { Verbatim } from "../../parts/verbatim";
 import { answerPost, ApiError, type Approval, approvalPost, type Asked, blobText, sentence } from "../../sdk";
 import { mayDecide, useSession } from "../../session";
@@ -221,12 +222,12 @@ export function AskUserCard({ artifact }: ToolCallMessagePartProps) {
 
   if (waiting !== undefined) return <QuestionCard approval={waiting} />;
   return (
-    <Asking facts={facts} asked={asked}>
+    <Asking facts={facts} asked={asked} by={decision?.by}>
       {decision !== undefined ? (
         <Answered decision={decision} now={now} />
       ) : (
-        (facts.state === "failed" || facts.state === "cancelled") && (
-          <p className="problem" dir="auto">
+        facts.errorCode !== null && (
+          <p className="faint" dir="auto">
             <code>{facts.errorCode}</code> {facts.message}
           </p>
         )
@@ -235,14 +236,22 @@ export function AskUserCard({ artifact }: ToolCallMessagePartProps) {
   );
 }
 
-const STATES = { running: "waits for an answer", done: "answered", failed: "not answered", cancelled: "stopped" };
+interface AskingProps {
+  facts: CallFacts;
+  asked: Asked | null;
+  /** The person who decided. */
+  by?: string;
+  children: ReactNode;
+}
 
-function Asking({ facts, asked, children }: { facts: CallFacts; asked: Asked | null; children: ReactNode }) {
+function Asking({ facts, asked, by, children }: AskingProps) {
+  const state = facts.state === "done" ? "answered" : facts.state;
+  const text = state === "running" ? "waits for an answer" : stateText(state, by);
   return (
     <section className={`card tool ${facts.state}`} aria-label="Question of the model">
       <header>
         <strong>Question</strong>
-        <span className={`state ${facts.state}`}>{STATES[facts.state]}</span>
+        <span className={`state ${state}`}>{text}</span>
       </header>
       {asked !== null ? <Words text={asked.question} /> : <p className="faint">Your role does not see the question.</p>}
       {asked?.choices != null && (

@@ -1,6 +1,6 @@
 /** The thread of a chat: its messages, cards of calls, how each turn ended, and the composer. */
 import { MessagePrimitive, ThreadPrimitive, useAuiState, useMessagePartText } from "@assistant-ui/react";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { lazy, type ReactNode, Suspense, useRef, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
 import { UntrustedText } from "../../parts/taint";
 import { type Attachment, blobPath, type ChatMessage, type NewAttachment, sentence, type Turn, turnGet } from "../../sdk";
@@ -136,9 +136,9 @@ function AssistantMessage() {
 
 /** How a turn ended: an error with what to do, or its tokens and its cost. */
 function TurnEnd({ request, isLast }: { request: number; isLast: boolean }) {
-  const { chatId, turn: last, send, userMessage } = useChat();
+  const { chatId, turn: last, failures, send, userMessage } = useChat();
   const session = useSession();
-  const empty = useAuiState(({ message }) => message.content.length === 0);
+  const why = failures.get(request);
   const [asked, setAsked] = useState<Turn>();
   const [problem, setProblem] = useState("");
   const turn = isLast ? last : asked;
@@ -150,31 +150,28 @@ function TurnEnd({ request, isLast }: { request: number; isLast: boolean }) {
     },
     (error) => setProblem(sentence(error)),
   );
-  useEffect(() => {
-    if (!isLast && empty) void load(); // nothing was answered: the reason is in the turn
-  }, [isLast, empty, chatId, request]);
-
   if (problem !== "") return <ErrorNote message={problem} onRetry={load} />;
   if (turn === undefined) {
     return isLast ? null : (
-      <button type="button" className="link" onClick={load}>
-        Tokens and cost
-      </button>
+      <>
+        {why !== undefined && <TurnFailed {...why} />}
+        <button type="button" className="link" onClick={load}>
+          Tokens and cost
+        </button>
+      </>
     );
   }
   if (turn.request_id !== request || turn.status === "running" || turn.status === "awaiting_approval") return null;
   return (
     <>
       {turn.status === "failed" && (
-        <div className="problem" role={isLast ? "alert" : undefined}>
-          <strong>{turn.error_code === "cancelled" ? "This turn was stopped." : "This turn failed."}</strong>{" "}
-          <code>{turn.error_code}</code> <span dir="auto">{turn.message}</span>
+        <TurnFailed code={turn.error_code} message={turn.message} isNew={isLast}>
           {isLast && maySend(session) && isRepeatable(userMessage(request)) && (
             <button type="button" onClick={() => void sayAgain(userMessage(request), send)}>
               Say it again
             </button>
           )}
-        </div>
+        </TurnFailed>
       )}
       {turn.finish_reason === "length" && <p className="faint">The answer was cut at the limit of its length.</p>}
       <p className="faint tokens">
@@ -188,6 +185,23 @@ function TurnEnd({ request, isLast }: { request: number; isLast: boolean }) {
         </p>
       ))}
     </>
+  );
+}
+
+interface TurnFailedProps {
+  code: string | null;
+  message: string;
+  isNew?: boolean;
+  children?: ReactNode;
+}
+
+function TurnFailed({ code, message, isNew = false, children }: TurnFailedProps) {
+  return (
+    <div className="problem" role={isNew ? "alert" : undefined}>
+      <strong>{code === "cancelled" ? "This turn was stopped." : "This turn failed."}</strong> <code>{code}</code>{" "}
+      <span dir="auto">{message}</span>
+      {children}
+    </div>
   );
 }
 

@@ -3,6 +3,7 @@ import type { ToolCallMessagePartProps } from "@assistant-ui/react";
 import type { ReactNode } from "react";
 import { useCallProgress } from "../../live/stream";
 import { Arguments } from "../../parts/arguments";
+import { hasRun, stateText } from "../../parts/call-state";
 import { TaintTag } from "../../parts/taint";
 import { durationText } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
@@ -16,8 +17,6 @@ import { InputCard } from "./input-card";
 import { ASK_USER, AskUserCard } from "./question-card";
 import { CallProgress, ResultParts } from "./result-parts";
 import { WriteDiff } from "./write-diff";
-
-const STATES = { running: "running", done: "done", failed: "failed", cancelled: "stopped", waiting: "waits for a person" };
 
 export function ToolFallback(props: ToolCallMessagePartProps) {
   return <ToolCard {...props} />;
@@ -47,12 +46,14 @@ function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & {
   if (asked !== undefined) return asked.input != null ? <InputCard approval={asked} /> : <ApprovalCard approval={asked} />;
   const label = decision?.changedCall === undefined && facts.proposedJson === null ? "Arguments" : "Proposed arguments";
   const state = facts.state === "running" && time?.waits === true ? "waiting" : facts.state;
-  const ran = time?.ended_ns != null ? durationText((time.ended_ns - time.began_ns) / 1e6) : "";
+  const changedBy = facts.changedBy || (decision?.verdict === "edit" ? decision.by : "");
+  const ran = hasRun(state) && time?.ended_ns != null ? durationText((time.ended_ns - time.began_ns) / 1e6) : "";
   return (
     <section className={`card tool ${state}`} aria-label={`Call of ${toolName}`}>
       <header>
         <code>{toolName}</code>
-        <span className={`state ${state}`}>{STATES[state]}</span>
+        <span className={`state ${state}`}>{stateText(state, state === "rejected" ? decision?.by : undefined)}</span>
+        {changedBy !== "" && <span className="tag">{stateText("changed", changedBy)}</span>}
         {effect !== undefined && <span className="tag">{effect.replaceAll("_", " ")}</span>}
         <TaintTag tools={facts.tainted} />
         {facts.replayed && (
@@ -82,8 +83,8 @@ function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & {
             <ChangedArguments call={decision.changedCall} proposedJson={facts.argumentsJson} />
           )
         ))}
-      {facts.state === "failed" || facts.state === "cancelled" ? (
-        <p className="problem" dir="auto">
+      {facts.state === "rejected" && decision !== undefined ? null : facts.errorCode !== null ? (
+        <p className={hasRun(facts.state) ? "problem" : "faint"} dir="auto">
           <code>{facts.errorCode}</code> {facts.message}
         </p>
       ) : (

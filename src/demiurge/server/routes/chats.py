@@ -121,11 +121,20 @@ class TurnStanding(BaseModel):
     budgets: list[BudgetUsed] = Field([], description="The limits that near their end, of the last message alone.")
 
 
+class TurnFailure(BaseModel):
+    """Why a turn failed."""
+
+    request_id: int
+    code: str
+    message: str
+
+
 class Messages(BaseModel):
-    """The messages of a chat, oldest first."""
+    """The messages of a chat, oldest first, and the turns among them that failed."""
 
     chat_id: str
     messages: list[dict[str, Any]]
+    failures: list[TurnFailure]
 
 
 class Claims(BaseModel):
@@ -201,7 +210,9 @@ async def messages(
     (docs/callers.md)."""
     found = await world.chat(chat_id).messages(since)
     cut_results([message["tool"] for message in found if "tool" in message], max_result)
-    return Messages(chat_id=chat_id, messages=found)
+    failures = await world.chat(chat_id).failures(since)
+    failed = [TurnFailure(request_id=request_id, **why._asdict()) for request_id, why in failures.items()]
+    return Messages(chat_id=chat_id, messages=found, failures=failed)
 
 
 @router.get("/{chat_id}/claims", responses=responses(401, 403, 404, 422, 503))

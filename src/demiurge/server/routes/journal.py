@@ -57,7 +57,7 @@ class Heads(BaseModel):
 
 class JournalRows(BaseModel):
     """Records in a few words, without their bodies: `{position, unit, seq, kind, time_ns, hash, redacted, says, state,
-    why, refs}`; `refs` is the number of blobs that the record names."""
+    why, by, refs}`; `by` is the person whose decision the state is, `refs` the number of blobs that it names."""
 
     rows: list[dict[str, Any]]
 

@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from demiurge.tools.taint_words import taint_reason
+from demiurge.world.history.call_state import STOPPED, State, state_of_code
 from demiurge.world.record import Cause
 
-__all__ = ["LineageOutcome", "State", "TraceLine", "TracedRecord", "lineage", "outcome", "trace"]
+__all__ = ["LineageOutcome", "TraceLine", "TracedRecord", "lineage", "outcome", "trace"]
 
-State: TypeAlias = Literal["", "ok", "failed", "denied", "rejected", "awaiting_approval", "running"]
-"""How a branch ended at this record, or what it waits for: `awaiting_approval` for a person, `running` for a receipt.
-Empty if other records follow."""
+BY_A_PERSON: Final = frozenset({"answered", "changed", "rejected"})
+"""The states that a person's decision makes."""
+
+EDITED: Final = "approval_edited"
+"""The code of the decision that ends a call whose arguments a person changed."""
 
 Place: TypeAlias = tuple[str, int]
 """A unit and a sequence number."""
@@ -51,7 +54,7 @@ R = TypeVar("R", bound=TracedRecord)
 class TraceLine(Generic[R]):
     """One record of the tree, in reading order. `depth` counts the causes between it and the root; `is_last` is true
     if no later record has the same cause. `says` describes the record in a few words; `why` gives the reason of a
-    failure."""
+    failure, and `by` the person whose decision `state` is."""
 
     record: R
     depth: int
@@ -59,6 +62,7 @@ class TraceLine(Generic[R]):
     state: State
     says: str
     why: str = ""
+    by: str = ""
 
 
 class LineageOutcome(NamedTuple):
@@ -112,7 +116,8 @@ def _lines(root: R, children: Mapping[Place, list[R]]) -> Iterator[TraceLine[R]]
         record, depth, is_last = waiting.pop()
         consequences = children.get((record.unit, record.unit_seq), [])
         state, why = _state(record, consequences)
-        yield TraceLine(record, depth, is_last, state, _says(record), why)
+        by = record.body["by"] if record.kind == "approval" and state in BY_A_PERSON else ""
+        yield TraceLine(record, depth, is_last, state, _says(record), why, by)
         waiting += [(child, depth + 1, child is consequences[-1]) for child in reversed(consequences)]
 
 
@@ -132,10 +137,15 @@ def _state(record: TracedRecord, consequences: Sequence[TracedRecord]) -> tuple[
         case "receipt":
             return _received(body, consequences)
         case "approval" if body["verdict"] == "expire":
-            return "failed", "approval_expired"
+            return "expired", ""
         case "approval" if body["verdict"] == "reject":
-            return "rejected", body.get("reason", "")
-        case "decision" if body["verdict"] == "allow":
+            reason = body.get("reason", "")
+            return ("stopped", "") if reason == STOPPED else ("rejected", reason)
+        case "approval" if "call_ref" in body:
+            return "changed", ""
+        case "approval" if body["verdict"] == "answer":
+            return "answered", ""
+        case "decision" if body["verdict"] == "allow" or body.get("code") == EDITED:
             return "", ""
         case "decision":
             return "denied", _reason(body)
@@ -151,10 +161,11 @@ def _received(body: Mapping[str, Any], consequences: Sequence[TracedRecord]) -> 
     """Returns the state of a receipt. One with questions to a person ends nothing."""
     if "asks" in body:
         return "", ""
+    payload = body.get("payload", {})
     if body["status"] != "ok":
-        return "failed", _reason(body.get("payload", {}))
-    if isinstance(body.get("payload"), Mapping) and body["payload"].get("ok") is False:
-        return "failed", _refused(body["payload"])
+        return state_of_code(payload.get("code")), _reason(payload)
+    if isinstance(payload, Mapping) and payload.get("ok") is False:
+        return state_of_code(payload.get("error_code"), payload.get("message", "")), _refused(payload)
     return ("" if consequences else "ok"), ""
 
 
@@ -207,7 +218,8 @@ def _says(record: TracedRecord) -> str:
             decided = f"{body['kind']} {what} (by {admitted.get('by')}, {admitted.get('rule')})".replace("  ", " ")
             return decided + _taint(admitted) + _observed(admitted)
         case "decision":
-            return str(body.get("kind", "")) + _taint(body)
+            replaced = ", replaced by the call with changed arguments" if body.get("code") == EDITED else ""
+            return str(body.get("kind", "")) + replaced + _taint(body)
         case "capability_request":
             return str(body.get("kind", ""))
         case "approval":

@@ -1,0 +1,1 @@
+function e(e,t){if(e===`awaiting_approval`||e===`waiting`)return`waits for a person`;let n=e===`ok`?`done`:e.replaceAll(`_`,` `);return t?`${n} by ${t}`:n}var t=new Set([`ok`,`done`,`failed`,`unknown_outcome`,`running`]),n=e=>t.has(e);export{e as n,n as t};
