@@ -1,7 +1,7 @@
 """One governed call of a tool that a person makes, without a chat: decided, run at most once, and recorded.
 
-The id identifies the call. A second request with the same id does not run the tool again; it is answered with the
-recorded outcome (`apps.demiurge.call_reducer`).
+The id identifies the call, and belongs to the caller who asked first. A second request of that caller with the same id
+does not run the tool again; it is answered with the recorded outcome (`apps.demiurge.call_reducer`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from demiurge.apps.demiurge import CALLS
 from demiurge.bootstrap.backend import Frames
-from demiurge.bootstrap.backend.asked_calls import AskedCall, new_call_id
+from demiurge.bootstrap.backend.asked_calls import AskedCall, new_call_id, question_of
 from demiurge.bootstrap.message_body import MessageBody
 from demiurge.bootstrap.secrets import config_folder
 from demiurge.bootstrap.world import World
@@ -142,8 +142,8 @@ class GatewayWorld:
             raise UsageError(why, code="unauthorized")
 
     def call(self, tool: str, arguments: Mapping[str, Any], *, shows: bool, answers: Sequence[str] = ()) -> Held:
-        call_id = new_call_id(self.caller, tool, arguments, self.world.opening.options.clock.now_ns())
         text = json.dumps(arguments, ensure_ascii=False)
+        call_id = new_call_id(self.caller, tool, text, self.world.opening.options.clock.now_ns())
         return Held(self, AskedCall(call_id, _asker(), tool, text, shows=shows, answers=tuple(answers)))
 
     def take_up(
@@ -152,7 +152,7 @@ class GatewayWorld:
         return Held(self, AskedCall(call_id, _asker(), takes_up=True, shows=shows, waits=waits, answers=answers))
 
     def asks_the_same(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> bool:
-        return new_call_id(self.caller, tool, arguments, 0).rsplit("-", 2)[0] == call_id.rsplit("-", 2)[0]
+        return call_id.rsplit("-", 2)[0] == question_of(self.caller, tool, json.dumps(arguments, ensure_ascii=False))
 
     async def waiting(self, call_id: str) -> Waiting | None:
         own = await self.world.backend.run.own_request(call_id)

@@ -3,7 +3,9 @@
 A client may lose its answer: a person decides hours later, or a process between them is killed. When the same caller
 asks for the same tool with the same arguments again, the call of the lost answer is answered, and nothing runs again.
 The world holds what this needs. The id of a call begins with a digest of caller, tool and arguments, so the calls for
-one question are neighbours; and a record `call_read` in the unit of a call says that its answer was given.
+one question are neighbours; and a record `call_read` in the unit of a call says that its answer was given. The owner
+compares the digest before it takes an id, and takes such ids from nowhere else (`require_free_id`), so whoever read an
+id in the journal can do nothing with it.
 
 A call that somebody still waits for is nobody else's lost answer. Who waits is known here alone, and forgotten when the
 process of this owner ends, with all who waited.
@@ -21,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from demiurge.apps.demiurge import CALLS
 from demiurge.bootstrap.backend.waiting_calls import is_askers_own, waiting_calls
-from demiurge.errors import DemiurgeError, InvalidValue, NotFound
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound
 from demiurge.stores.protocol import Store
 from demiurge.tools.ids import checked_id
 from demiurge.tools.model_request import Asker
@@ -29,13 +31,13 @@ from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.clock import SystemEntropy
 from demiurge.values.refs import parse_ref
-from demiurge.world.host import Host
+from demiurge.world.host import Accepted, Host
 from demiurge.world.record import decode_row
 from demiurge.world.unit import Unit
 from demiurge.world.watching.broadcast import Broadcast
 from demiurge.world.watching.frame import frame_to_json
 
-__all__ = ["ANSWER_KEPT_S", "READ", "AskedCall", "AskedCalls", "new_call_id"]
+__all__ = ["ANSWER_KEPT_S", "READ", "AskedCall", "AskedCalls", "new_call_id", "question_of", "require_free_id"]
 
 READ: Final = "call_read"
 """The kind, and the id, of the record which says that the answer of a call was given."""
@@ -45,6 +47,7 @@ ANSWER_KEPT_S: Final = 24 * 3600
 
 PREFIX: Final = "mcp-"
 STATE: Final = "demiurge/CallsState@1"
+ASKED: Final = "demiurge/CallAsked@1"
 _LATEST_NS: Final = (1 << 63) - 1
 _LOOKED_AT: Final = 1000
 """How many earlier calls for one question are looked at, newest first."""
@@ -69,19 +72,41 @@ class AskedCall(NamedTuple):
     answers: Sequence[str] | None = None
 
 
-def new_call_id(caller: Caller, tool: str, arguments: Mapping[str, Any], now_ns: int) -> str:
+def new_call_id(caller: Caller, tool: str, arguments_json: str, now_ns: int) -> str:
     """Returns an id for a new call. Equal questions of one caller have the same beginning, and the newest comes
     first."""
+    newest_first = f"{_LATEST_NS - now_ns:016x}"
+    return f"{question_of(caller, tool, arguments_json)}-{newest_first}-{SystemEntropy().token(8).hex()}"
+
+
+def question_of(caller: Caller, tool: str, arguments_json: str) -> str:
+    """Returns the beginning of the ids of all calls of `tool` with these arguments that `caller` asks for."""
     try:
-        given = canonical_json.encode(arguments)
+        given = canonical_json.encode(canonical_json.parse(arguments_json))
     except InvalidValue:  # no JSON; the runner refuses it
-        given = repr(arguments).encode("utf-8", "replace")
+        given = arguments_json.encode("utf-8", "replace")
     asked = canonical_json.encode([caller.actor, caller.tenant, tool]) + given
-    return f"{PREFIX}{sha256(asked).hexdigest()[:32]}-{_LATEST_NS - now_ns:016x}-{SystemEntropy().token(8).hex()}"
+    return f"{PREFIX}{sha256(asked).hexdigest()[:32]}"
+
+
+def require_free_id(schema: str, value: Any) -> None:
+    """Raises Conflict (`reserved_id`) for an event that asks for a call under an id of the gateway's."""
+    call_id = value.get("call_id") if schema == ASKED and isinstance(value, Mapping) else None
+    if isinstance(call_id, str) and call_id.startswith(PREFIX):
+        raise Conflict(
+            f"Ids that begin with {PREFIX} are given by the gateway, to the caller who asks: choose another id.",
+            code="reserved_id",
+        )
 
 
 def _question(call_id: str) -> str:
     return call_id.rsplit("-", 2)[0]
+
+
+def _is_id_for(asked: AskedCall, caller: Caller) -> bool:
+    parts = asked.call_id.split("-")  # mcp, the question, the time, a random number
+    is_whole = len(parts) == 4 and [len(part) for part in parts[1:]] == [32, 16, 16]
+    return is_whole and _question(asked.call_id) == question_of(caller, asked.tool, asked.arguments_json)
 
 
 def _asked_ns(call_id: str) -> int:
@@ -103,8 +128,10 @@ class AskedCalls:
     async def ask(self, host: Host, asked: AskedCall, caller: Caller, now_ns: int) -> AsyncGenerator[dict[str, Any]]:
         """Yields `{type: "call", call_id, earlier}`, then the progress of the call, then `{type: "outcome", ...}`, and
         stays until the asker has left (`leave`) or the generator is closed. Raises NotFound (`no_call`), InvalidValue
-        (no tool id)."""
-        call_id = asked.call_id if asked.takes_up else self._earlier(host, asked, now_ns)
+        (no tool id, or an id that is not of this caller, tool and arguments)."""
+        if not asked.takes_up and not _is_id_for(asked, caller):
+            raise InvalidValue("is not an id of this caller, tool and arguments (`new_call_id`)", path="call_id")
+        call_id = asked.call_id if asked.takes_up else self._earlier(host, asked, caller, now_ns)
         unit = Unit(CALLS, call_id)
         earlier = host.state(unit).cell is not None
         if earlier:
@@ -148,6 +175,13 @@ class AskedCalls:
                 left.set()
             self._forget(call_id, asker)
 
+    def require_first(self, accepted: Accepted, caller: Caller) -> None:
+        """Raises Conflict (`exists`) for an event that asks for a call under an id for which another caller asked
+        first: an equal call of theirs must not be answered as this caller's."""
+        unit = Unit.parse(accepted.unit)
+        if unit.module == CALLS and not self._is_own(unit, caller):
+            raise Conflict(f"Another caller has a call {unit.key}: choose another id.", code="exists")
+
     def asker_of(self, unit: Unit) -> Asker:
         """Returns who asked for the call of a unit; an asker that answers nothing, if nobody is known."""
         return self._askers.get(unit.key, Asker()) if unit.module == CALLS else Asker()
@@ -171,18 +205,20 @@ class AskedCalls:
         proposed = {"id": asked.call_id, "name": name, "arguments_json": asked.arguments_json}
         ref = await host.hold_blob(canonical_json.encode(proposed))
         event = {"call_id": asked.call_id, "tool": name, "call_ref": ref}
-        await host.submit("demiurge/CallAsked@1", event, caller=caller)
+        await host.submit(ASKED, event, caller=caller)
         unread = self._lost_answers(_question(asked.call_id))
         if asked.call_id not in unread:
             unread.append(asked.call_id)
 
-    def _earlier(self, host: Host, asked: AskedCall, now_ns: int) -> str:
+    def _earlier(self, host: Host, asked: AskedCall, caller: Caller, now_ns: int) -> str:
         """Returns the call whose lost answer the asker gets, one that has ended if there is one; the new call if there
         is none."""
         found = [
             call_id
             for call_id in self._lost_answers(_question(asked.call_id))
-            if call_id not in self._waited_for and _asked_ns(call_id) > now_ns - ANSWER_KEPT_S * 10**9
+            if call_id not in self._waited_for
+            and _asked_ns(call_id) > now_ns - ANSWER_KEPT_S * 10**9
+            and self._is_own(Unit(CALLS, call_id), caller)
         ]
         return next((each for each in found if self._has_ended(host, each)), found[0] if found else asked.call_id)
 
@@ -209,10 +245,13 @@ class AskedCalls:
 
     def _require_own(self, unit: Unit, caller: Caller) -> None:
         """Raises NotFound for a call of another caller, as for one that does not exist."""
+        if not self._is_own(unit, caller):
+            raise NotFound("There is no such call of this caller.", code="no_call")
+
+    def _is_own(self, unit: Unit, caller: Caller) -> bool:
         first = next((decode_row(row) for row in self._store.read(str(unit), 0, 1)), None)
         theirs = first.stamp.caller if first is not None else None
-        if theirs is None or (theirs.actor, theirs.tenant) != (caller.actor, caller.tenant):
-            raise NotFound("There is no such call of this caller.", code="no_call")
+        return theirs is not None and (theirs.actor, theirs.tenant) == (caller.actor, caller.tenant)
 
     async def _shown(self, host: Host, unit: Unit) -> AsyncGenerator[dict[str, Any]]:
         """Yields the progress and the log of the call until it has settled."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from demiurge.apps.demiurge import CALLS
 from demiurge.bootstrap.backend import mcp_items, mcp_servers, review, standing_rules, webhooks, world_connections
-from demiurge.bootstrap.backend.asked_calls import AskedCall
+from demiurge.bootstrap.backend.asked_calls import AskedCall, require_free_id
 from demiurge.bootstrap.backend.calls import Frames, Shown
 from demiurge.bootstrap.backend.changed_call import changed_call
 from demiurge.bootstrap.backend.given_answer import given_answer
@@ -38,8 +38,11 @@ class Running:
 
     async def submit(self, schema: str, value: Any, key: str | None, idempotency_key: str | None) -> Accepted:
         owner, host = self._owner, await self._owner.host()
+        require_free_id(schema, value)
         owner.prompt_catalog.require_own(host, owner.store, schema, value)
-        return await host.submit(schema, value, key=key, idempotency_key=idempotency_key, caller=self._caller)
+        accepted = await host.submit(schema, value, key=key, idempotency_key=idempotency_key, caller=self._caller)
+        owner.asked_calls.require_first(accepted, self._caller)
+        return accepted
 
     async def settle(self, unit: str | None) -> None:
         await (await self._owner.host()).settle(_unit(unit))

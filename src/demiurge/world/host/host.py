@@ -7,6 +7,7 @@ and is the interface to the outside.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -190,15 +191,16 @@ class Host:
     ) -> Accepted:
         """Takes an event; it is durable on return.
 
-        A repeated `idempotency_key` in the same unit returns the first event. Raises InvalidValue (schema, or a
-        workspace's name), NotFound (a blob that it names), UsageError (no route, `key` is not the event's, a key that
-        is not a text), Conflict (`key_taken`: the key belongs to another event), Unavailable (the disk).
+        A repeated `idempotency_key` of the same actor and tenant in the same unit returns the first event. Raises
+        InvalidValue (schema, or a workspace's name), NotFound (a blob that it names), UsageError (no route, `key` is
+        not the event's, a key that is not a text), Conflict (`key_taken`: the key is another event's), Unavailable.
         """
         if idempotency_key is not None and (not isinstance(idempotency_key, str) or not idempotency_key):
             raise UsageError("An idempotency key must be a text that is not empty, or None.", code="bad_key")
         unit, target, value, refs = self._checked(schema, value, key)
         is_keyed = idempotency_key is not None
-        ingress_id = f"key:{idempotency_key}" if is_keyed else f"{FRESH}{self._entropy.token(16).hex()}"
+        keyed = f"key:{json.dumps([caller.actor, caller.tenant, idempotency_key])}"  # a key belongs to its caller
+        ingress_id = keyed if is_keyed else f"{FRESH}{self._entropy.token(16).hex()}"
         body = {"value": value, "schema": target}
         seq = await self._units.awake(unit).offer(_Ingress("event", ingress_id, body, self._stamp(caller), None, refs))
         assert seq is not None
@@ -206,10 +208,8 @@ class Host:
         if is_keyed:
             first = next(self.records(unit, seq)).body
             if event_digest(first["schema"], first["value"], unit.key) != digest:
-                message = (
-                    f"The idempotency key {idempotency_key!r} belongs to another event, {unit} #{seq}; use another."
-                )
-                raise Conflict(message, code="key_taken")
+                what = f"The idempotency key {idempotency_key!r} belongs to another event, {unit} #{seq}; use another."
+                raise Conflict(what, code="key_taken")
         return Accepted(str(unit), seq, ref_from_digest(digest))
 
     async def send(

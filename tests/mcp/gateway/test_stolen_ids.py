@@ -1,0 +1,103 @@
+"""Attacks with the id of another caller's call: whoever reads an id in the journal can block and steal nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.mcp.gateway.conftest import AGENT, OTHER, Shop, text_of
+
+from demiurge import World
+from demiurge.apps.demiurge import CALLS
+from demiurge.bootstrap.backend.asked_calls import new_call_id
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue
+from demiurge.values import canonical_json
+from demiurge.values.caller import Caller
+
+ROME = {"city": "Rome"}
+ROME_JSON = json.dumps(ROME)
+ANOTHER_TENANT = Caller("agent:a", tenant="elsewhere", roles=("agent",), transport="http")
+LATER_NS = 1 << 62
+
+
+async def outcomes(frames: Any) -> list[Any]:
+    return [shown async for shown in frames]
+
+
+def ids_in_journal(thief: World) -> Sequence[str]:
+    """The ids of all calls, as any agent reads them."""
+    return [head.unit.removeprefix(f"{CALLS}/") for head in thief.backend.read.heads(f"{CALLS}/", 100)]
+
+
+async def ask_by_event(thief: World, call_id: str, arguments: str = ROME_JSON) -> None:
+    proposed = {"id": call_id, "name": "send_parcel", "arguments_json": arguments}
+    ref = thief.backend.run.put_blob(canonical_json.encode(proposed))
+    await thief.submit("demiurge/CallAsked@1", {"call_id": call_id, "tool": "send_parcel", "call_ref": ref})
+
+
+@pytest.mark.parametrize("caller", [OTHER, ANOTHER_TENANT])
+async def test_an_id_read_in_the_journal_blocks_and_steals_nothing(shop: Shop, caller: Caller) -> None:
+    thief = shop.world.acting_as(caller)
+    async with shop.client(AGENT) as client:
+        first = await client.call_tool("send_parcel", ROME)
+    [call_id] = ids_in_journal(thief)
+    beginning = call_id.rsplit("-", 2)[0]
+    newest = f"{beginning}-{0:016x}-{'0' * 16}"
+    for forged in (call_id, newest, f"{beginning}-{LATER_NS:016x}-{'a' * 16}", "mcp-0-0-0", f"{beginning}-x-y", "mcp-"):
+        with pytest.raises(InvalidValue, match="call_id"):
+            await outcomes(thief.backend.run.ask_call(forged, "thief", "send_parcel", ROME_JSON))
+        with pytest.raises(Conflict, match="gateway"):
+            await ask_by_event(thief, forged)
+    for steal in (
+        thief.backend.run.leave_call(call_id, "thief", True),
+        outcomes(thief.backend.run.ask_call(call_id, "thief", "", "", takes_up=True)),
+        thief.backend.run.own_request(call_id),
+    ):
+        with pytest.raises(DemiurgeError) as refused:
+            await steal
+        assert refused.value.code == "no_call"
+    assert ids_in_journal(thief) == [call_id]
+    await shop.approve()
+    async with shop.client(AGENT) as client:
+        assert text_of(await client.call_tool("send_parcel", ROME)) == "sent to Rome"
+    assert first.structured_content["status"] == "awaiting_approval"
+    assert shop.runs == ["Rome"]
+
+
+async def test_an_id_is_good_for_its_tool_and_arguments_alone(shop: Shop) -> None:
+    own = shop.world.acting_as(AGENT).backend.run
+    call_id = new_call_id(AGENT, "send_parcel", ROME_JSON, 0)
+    for tool, arguments in (("note", ROME_JSON), ("send_parcel", '{"city":"Oslo"}'), ("send_parcel", "no JSON")):
+        with pytest.raises(InvalidValue, match="call_id"):
+            await outcomes(own.ask_call(call_id, "me", tool, arguments))
+    spaced = new_call_id(AGENT, "send_parcel", '{ "city" : "Rome" }', 0)
+    assert spaced.rsplit("-", 2)[0] == call_id.rsplit("-", 2)[0], "equal arguments, however they are written"
+
+
+async def test_a_call_id_of_ones_own_belongs_to_who_asked_first(shop: Shop) -> None:
+    await ask_by_event(shop.world.acting_as(OTHER), "parcel-7")
+    for late in (AGENT, ANOTHER_TENANT):
+        with pytest.raises(Conflict, match="choose another id"):
+            await shop.world.acting_as(late).call("send_parcel", ROME_JSON, "parcel-7")
+    again = await shop.world.acting_as(OTHER).call("send_parcel", ROME_JSON, "parcel-7")
+    assert again.status == "awaiting_approval"
+    [waiting] = await shop.world.approvals()
+    assert waiting["unit"] == f"{CALLS}/parcel-7"
+
+
+async def test_an_idempotency_key_belongs_to_its_caller(shop: Shop) -> None:
+    """An agent that sends an event first, under the key of another, neither takes its place nor refuses it."""
+
+    async def sent(caller: Caller, title: str) -> int:
+        event = {"chat_id": "desk", "title": title, "created_at_ms": 0}
+        world = shop.world.acting_as(caller)
+        return (await world.submit("demiurge/ChatCreated@1", event, idempotency_key="order-7")).seq
+
+    stolen = await sent(OTHER, "Mine")
+    equal, other = await sent(AGENT, "Mine"), await sent(ANOTHER_TENANT, "Another")
+    assert len({stolen, equal, other}) == 3
+    assert await sent(AGENT, "Mine") == equal
+    with pytest.raises(Conflict, match="order-7"):
+        await sent(AGENT, "Changed")
