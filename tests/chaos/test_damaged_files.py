@@ -210,6 +210,16 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         change("ledger.db", "UPDATE entry SET key = 'x' || key, place = id"),
         "ledger.db",
     ),
+    "ledger's newest entry deleted": (
+        change("ledger.db", "DELETE FROM entry WHERE id = (SELECT max(id) FROM entry)"),
+        "ledger.db",
+    ),
+    "ledger's entries deleted": (change("ledger.db", "DELETE FROM entry"), "ledger.db"),
+    "ledger's entries and links deleted": (
+        change("ledger.db", "DELETE FROM entry", "DELETE FROM link"),
+        "ledger.db",
+    ),
+    "ledger's count of claims deleted": (change("ledger.db", "DELETE FROM tally"), "ledger.db"),
     "ledger has a trigger": (change("ledger.db", TRIGGER.format("entry")), "ledger.db"),
     "count of claims deleted": (remove("claims-of-ledger.db"), "claims-of-ledger.db"),
     "count of claims emptied": (empty("claims-of-ledger.db"), "claims-of-ledger.db"),

@@ -71,14 +71,18 @@ class WorldLedger:
             return self._looked
 
     def lost(self) -> tuple[str, ...]:
-        """Returns a sentence that names the file if entries of the ledger are lost. Returns nothing for a ledger that
-        can't be read."""
-        if self._open is not None or not (self._path.exists() or self._known()):
+        """Returns a sentence that names the file if entries of the ledger are lost or have changed; reads all of them.
+        Returns nothing for a ledger that can't be read."""
+        if self._open is None and not (self._path.exists() or self._known()):
             return ()
         try:
-            self._readable().close()
+            if self._open is not None:
+                self._open.check()
+            else:
+                with self._readable() as ledger:
+                    ledger.check()
         except Damaged as error:
-            return (error.message,)
+            return (_as_loss(error).message,)
         except Unavailable:
             return ()
         return ()
@@ -134,7 +138,7 @@ class WorldLedger:
         try:
             ledger = self._made(read_only=read_only)
         except Damaged as error:
-            raise lost(error.message.removesuffix(": restore it from a backup.").removesuffix(".") + ".") from error
+            raise _as_loss(error) from error
         if known is None:
             if read_only is None:
                 self._note(ledger)
@@ -152,6 +156,12 @@ class WorldLedger:
     def _note(self, ledger: SqliteEffectLedger) -> None:
         if self._store is not None:
             self._store.set_meta(_ID, ledger.id)
+
+
+def _as_loss(error: Damaged) -> Damaged:
+    if error.code == "lost":
+        return error
+    return lost(error.message.removesuffix(": restore it from a backup.").removesuffix(".") + ".")
 
 
 def _forget(

@@ -3,7 +3,8 @@
 Invariant: a claim is on disk before its call runs, and the call's result before anybody is told. Several threads and
 processes may use the file at the same time. If one of them dies, however it dies, its running calls are in doubt from
 that moment on, for all others and for the next process that opens the file. Only its user can read the file. The number
-of claims is kept in a second file (`stores.claim_count`), so that a ledger that has lost some is noticed.
+of claims is kept in a second file (`stores.claim_count`), so that a ledger that has lost some is noticed; a single row
+that was deleted shows in the links between the rows (`ledger_links`).
 """
 
 from __future__ import annotations
@@ -28,10 +29,9 @@ from demiurge.stores.sqlite.fork_guard import ForkGuard
 from demiurge.stores.sqlite.ledger_rows import (
     FORMAT,
     SqliteRows,
-    begin_tally,
     check_tables,
     intact_rows,
-    put_rows,
+    prepare,
     read_tally,
 )
 from demiurge.stores.sqlite.read_only import ReadOnlyDatabase
@@ -79,6 +79,10 @@ class SqliteEffectLedger(EffectLedger):
         """The ledger's id: 32 hexadecimal digits. A copy has the id of its original."""
         return self._file.id.hex()
 
+    def check(self) -> None:
+        """Checks all rows, and the number of claims. Raises Damaged if a row is missing or has changed; Unavailable."""
+        self._file.check()
+
     def copy_to(self, path: Path) -> None:
         """Copies this ledger to the new file `path`; open claims are in doubt in the copy. Raises Unavailable."""
         self._file.copy_to(path)
@@ -116,6 +120,7 @@ class _SqliteLedgerStore:
 
     def __init__(self, path: Path, entropy: Entropy, accepts_losses: bool, read_only: ReadOnly | None) -> None:
         self._path, self._count, self.read_only = path, _claim_count(path), read_only
+        self._accepts_losses = accepts_losses
         self._closed = False
         self._db: Database | None = None
         self._opening = threading.Lock()
@@ -143,16 +148,14 @@ class _SqliteLedgerStore:
         db = Database(self._path)
         try:
             with db.writing("ledger.create") as connection:
-                FORMAT.prepare(connection, self._path)
-                tally = read_tally(connection, self._path) or begin_tally(connection, new_id)
-                put_rows(connection, saved or ())
+                tally = prepare(connection, self._path, new_id, saved or ())
                 self._compare(tally, before)
             self.id = tally.ledger
             self._count.note(tally)
             db.use_log()
-            if self._path.stat().st_size <= _CHECKED_BYTES:
+            if self._accepts_losses or self._path.stat().st_size <= _CHECKED_BYTES:
                 with db.reading() as connection:
-                    check_tables(connection, self._path)
+                    check_tables(connection, self._path, guards=self._accepts_losses)
             sync_folder(self._path.parent)
         except OSError as error:
             db.close()
@@ -177,13 +180,12 @@ class _SqliteLedgerStore:
                 tally = None
             if tally is None:
                 with db.upgrading() as connection:
-                    FORMAT.prepare(connection, self._path)
-                    tally = read_tally(connection, self._path) or begin_tally(connection, entropy.token(16))
+                    tally = prepare(connection, self._path, entropy.token(16))
             self._compare(tally, before)
             self.id = tally.ledger
             if self._path.stat().st_size <= _CHECKED_BYTES:
                 with db.reading() as connection:
-                    check_tables(connection, self._path)
+                    check_tables(connection, self._path, guards=False)
         except OSError as error:
             db.close()
             raise unavailable(error, self._path.parent) from error
@@ -228,6 +230,19 @@ class _SqliteLedgerStore:
     def drop(self, claim: LedgerRow, *, lost: bool) -> None:
         with self._fork_guard.inside():
             self._owners.drop(claim.owner, claim.effect_id, lost=lost)
+
+    def check(self) -> None:
+        """Raises Damaged if a row is missing or has changed, or if counted claims are missing."""
+        with self._fork_guard.inside(), self._opened().reading() as db:
+            db.execute("BEGIN")  # one state of all tables
+            try:
+                count, tally = self._count.read(), read_tally(db, self._path)
+                if tally is None:
+                    raise Damaged(f"{self._path} is damaged (its count of claims is gone): restore it from a backup.")
+                self._compare(tally, count)
+                check_tables(db, self._path, guards=True)
+            finally:
+                db.execute("ROLLBACK")
 
     def rewrite(self) -> None:
         """Rewrites the file without deleted data."""

@@ -5,8 +5,10 @@ expired: an answer is the one that was written, or none. A row counts as absent 
 index and one by a hash of the key. One statement asks both, so that they see the same state. A row under the hash with
 another key is damaged unless its guard is right.
 
+A row that was deleted shows in the links between the entries (`ledger_links`).
+
 `tally` has one row: the ledger's id, and the number of claims that it has made. The number is compared with a count
-outside of the file.
+outside of the file. Its guard says that the ledger has links; without them it is an older program's, and gets them.
 """
 
 from __future__ import annotations
@@ -22,13 +24,21 @@ from zlib import crc32
 
 from demiurge.errors import Damaged
 from demiurge.stores.claim_count import ClaimTally
+from demiurge.stores.sqlite.ledger_links import (
+    LINKS,
+    NEAREST,
+    check_links,
+    make_links,
+    note_entries,
+    require_entries,
+)
 from demiurge.stores.sqlite.user_file import STRICT, FileFormat
 from demiurge.tools.ledger.partitions import OPEN_PREFIX
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.parts import Audio, File, Image, ResultPart
 from demiurge.values import cbor
 
-__all__ = ["FORMAT", "SqliteRows", "begin_tally", "check_tables", "intact_rows", "put_rows", "read_tally"]
+__all__ = ["FORMAT", "SqliteRows", "check_tables", "intact_rows", "prepare", "put_rows", "read_tally"]
 
 _FEW: Final = 8
 _PART_TYPES: Final[Mapping[str, type[ResultPart]]] = {kind.__name__: kind for kind in (Image, Audio, File)}
@@ -46,7 +56,7 @@ _TABLES: Final = (
 )
 _TALLY: Final = f"""CREATE TABLE tally (
     n INTEGER PRIMARY KEY, ledger BLOB NOT NULL, claims INTEGER NOT NULL, guard INTEGER NOT NULL) {STRICT}"""
-FORMAT: Final = FileFormat("ledger", 0x44454D4C, 3, _TABLES, (("tally", _TALLY),))  # "DEML"
+FORMAT: Final = FileFormat("ledger", 0x44454D4C, 3, _TABLES, (("tally", _TALLY), ("link", LINKS)))  # "DEML"
 _COLUMNS: Final = (
     '"partition", tool, key, state, effect, params_hash, created_ns, expires_ns, owner, message, value, success, '
     "excluded, rendering, guard"
@@ -54,7 +64,8 @@ _COLUMNS: Final = (
 _HASHED: Final = "INDEXED BY entry_place WHERE place = ?"
 _AT: Final = 'WHERE key = ? AND "partition" = ? AND tool = ?'
 _GET: Final = f"""SELECT {_COLUMNS}, 1 FROM entry {_AT}
-    UNION ALL SELECT {_COLUMNS}, 0 FROM entry {_HASHED}"""  # noqa: S608
+    UNION ALL SELECT {_COLUMNS}, 0 FROM entry {_HASHED}
+    UNION ALL SELECT place, next, entries, guard{", NULL" * 11}, -1 FROM ({NEAREST})"""  # noqa: S608
 _OPEN_ONLY: Final = f"""("partition" = '' OR substr("partition", 1, {len(OPEN_PREFIX)}) = '{OPEN_PREFIX}')"""
 _KEYED: Final = f"key = ?1 AND {_OPEN_ONLY}"
 _SLOTS: Final = f"""SELECT "partition", tool, 1 FROM entry WHERE {_KEYED}
@@ -69,15 +80,18 @@ _EXPIRED: Final = f"""SELECT id, {_COLUMNS} FROM entry WHERE id IN
     (SELECT id FROM entry WHERE expires_ns <= ? AND state <> 'claimed' LIMIT ?)"""  # noqa: S608
 
 
-def check_tables(db: sqlite3.Connection, path: Path) -> None:
-    """Raises Damaged if an index does not lead to every row, or a row's key has changed, because its call would run
-    again. Reads all rows."""
+def check_tables(db: sqlite3.Connection, path: Path, *, guards: bool) -> None:
+    """Raises Damaged if a row is missing, an index does not lead to every row, or a row's key has changed, because its
+    call would run again. With `guards` also for a row whose call would be refused. Reads all rows."""
     (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
         raise Damaged(f"{path} is damaged ({found}): restore it from a backup.")
     for *cells, place in db.execute(f"SELECT {_COLUMNS}, place FROM entry NOT INDEXED"):  # noqa: S608
         if _place(cells[0], cells[2]) != place:
             raise Damaged(f"{path} is damaged (an entry has lost its key): restore it from a backup.")
+        if guards and _guard(tuple(cells[:-1])) != cells[-1]:
+            raise Damaged(f"{path} is damaged (an entry has changed): restore it from a backup.")
+    check_links(db, path)
 
 
 def intact_rows(path: Path) -> list[tuple[Any, ...]]:
@@ -98,11 +112,17 @@ def put_rows(db: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
     db.executemany(_PUT, [(*cells, _place(cells[0], cells[2])) for cells in rows])
 
 
-def begin_tally(db: sqlite3.Connection, ledger: bytes) -> ClaimTally:
-    """Registers a ledger without claims, in the open transaction. `ledger`: its id, 16 bytes."""
-    new = ClaimTally(ledger, 0)
-    db.execute("INSERT INTO tally (n, ledger, claims, guard) VALUES (1, ?, 0, ?)", (ledger, _tally_guard(new)))
-    return new
+def prepare(db: sqlite3.Connection, path: Path, new_id: bytes, saved: Iterable[tuple[Any, ...]] = ()) -> ClaimTally:
+    """Makes the tables of a ledger in the open transaction, if there are none, with the id `new_id` (16 bytes) and the
+    rows `saved` (`put_rows`). Returns the tally. Raises UsageError, Damaged."""
+    FORMAT.prepare(db, path)
+    tally = read_tally(db, path) or ClaimTally(new_id, 0)
+    put_rows(db, saved)
+    if not _has_links(db, tally):
+        db.execute("DELETE FROM link")
+        make_links(db)
+        _put_tally(db, tally)
+    return tally
 
 
 def read_tally(db: sqlite3.Connection, path: Path) -> ClaimTally | None:
@@ -112,13 +132,23 @@ def read_tally(db: sqlite3.Connection, path: Path) -> ClaimTally | None:
         return None
     ledger, claims, guard = cells
     found = ClaimTally(ledger, claims)
-    if not isinstance(ledger, bytes) or _tally_guard(found) != guard:
+    if not isinstance(ledger, bytes) or guard not in (_tally_guard(found), _tally_guard(found, links=False)):
         raise Damaged(f"{path} is damaged (its count of claims has changed): restore it from a backup.")
     return found
 
 
-def _tally_guard(counted: ClaimTally) -> int:
-    return crc32(f"{counted.ledger.hex()} {counted.claims}".encode())
+def _has_links(db: sqlite3.Connection, tally: ClaimTally) -> bool:
+    cells = db.execute("SELECT guard FROM tally").fetchone()
+    return cells is not None and cells[0] == _tally_guard(tally)
+
+
+def _put_tally(db: sqlite3.Connection, tally: ClaimTally) -> None:
+    statement = "INSERT OR REPLACE INTO tally (n, ledger, claims, guard) VALUES (1, ?, ?, ?)"
+    db.execute(statement, (*tally, _tally_guard(tally)))
+
+
+def _tally_guard(counted: ClaimTally, *, links: bool = True) -> int:
+    return crc32(f"{counted.ledger.hex()} {counted.claims}{' links' if links else ''}".encode())
 
 
 class SqliteRows:
@@ -132,16 +162,20 @@ class SqliteRows:
 
     def get(self, slot: LedgerSlot) -> LedgerRow | None:
         partition, tool, key = slot
-        cursor = self._db.execute(_GET, (key, partition, tool, _place(partition, key)))
-        cells = cursor.fetchone()
-        if cells is None:
-            return None
-        if cells[-1]:
-            cursor.close()
-            return self._row(cells[:-1])
-        for found in (cells, *cursor):
-            if self._row(found[:-1]).slot == slot:
-                raise self._index_damage()
+        place, others = _place(partition, key), 0
+        cursor = self._db.execute(_GET, (key, partition, tool, place, place))
+        for *cells, source in cursor:
+            if source == 1:
+                cursor.close()
+                return self._row(tuple(cells))
+            if source == 0:
+                others += 1
+                if self._row(tuple(cells)).slot == slot:
+                    raise self._index_damage()
+            else:
+                require_entries(cells[:4], self._path, place, others)
+                return None
+        require_entries(None, self._path, place, others)
         return None
 
     def slots(self, key: str) -> list[LedgerSlot]:
@@ -152,7 +186,12 @@ class SqliteRows:
         return [LedgerSlot(partition, tool, key) for partition, tool, _ in sorted(found)]
 
     def put(self, row: LedgerRow) -> None:
-        self._db.execute(_PUT, (*_cells(row), _guard(_cells(row)), _place(row.slot.partition, row.slot.key)))
+        partition, tool, key = row.slot
+        place = _place(partition, key)
+        is_new = self._db.execute(f"SELECT 1 FROM entry {_AT}", (key, partition, tool)).fetchone() is None  # noqa: S608
+        self._db.execute(_PUT, (*_cells(row), _guard(_cells(row)), place))
+        if is_new:
+            note_entries(self._db, self._path, place)
 
     def claim(self, row: LedgerRow, *, changes: bool) -> None:
         self.put(row)
@@ -160,11 +199,12 @@ class SqliteRows:
         if found is None:
             raise Damaged(f"{self._path} is damaged (its count of claims is gone): restore it from a backup.")
         more = found._replace(claims=found.claims + 1)
-        self._db.execute("UPDATE tally SET claims = ?, guard = ?", (more.claims, _tally_guard(more)))
+        _put_tally(self._db, more)
         self.counted = more if changes else None
 
     def delete(self, slot: LedgerSlot) -> None:
         self._db.execute(_DELETE, (slot.key, slot.partition, slot.tool_name))
+        note_entries(self._db, self._path, _place(slot.partition, slot.key))
 
     def runs(self, claim: LedgerRow) -> bool:
         return claim.state is EntryState.CLAIMED and self._works_on(claim.owner, claim.effect_id)
@@ -177,8 +217,12 @@ class SqliteRows:
 
     def delete_all(self, tool_name: str | None = None) -> int:
         gone = self._delete_abandoned("?1 IS NULL OR tool = ?1", tool_name)
-        statement = "DELETE FROM entry WHERE state <> 'claimed' AND (?1 IS NULL OR tool = ?1)"
-        return gone + self._db.execute(statement, (tool_name,)).rowcount
+        which = "FROM entry WHERE state <> 'claimed' AND (?1 IS NULL OR tool = ?1)"
+        places = self._db.execute(f"SELECT place {which}", (tool_name,)).fetchall()
+        self._db.execute(f"DELETE {which}", (tool_name,))
+        for (place,) in places:
+            note_entries(self._db, self._path, place)
+        return gone + len(places)
 
     def count(self, now_ns: int) -> int:
         statement = "SELECT count(*) FROM entry WHERE state = 'done' AND (expires_ns IS NULL OR expires_ns > ?)"
@@ -203,9 +247,10 @@ class SqliteRows:
         """Deletes at most `most` rows (-1: all) that the index lists as expired and that have expired by their own
         columns; returns their number."""
         rows = self._db.execute(_EXPIRED, (now_ns, most))
-        over = [(n,) for n, *cells in rows if _has_expired(cells, now_ns)]
-        if over:
-            self._db.executemany("DELETE FROM entry WHERE id = ?", over)
+        over = [(n, _place(cells[0], cells[2])) for n, *cells in rows if _has_expired(cells, now_ns)]
+        for n, place in over:
+            self._db.execute("DELETE FROM entry WHERE id = ?", (n,))
+            note_entries(self._db, self._path, place)
         return len(over)
 
     def _index_damage(self) -> Damaged:
