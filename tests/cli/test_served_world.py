@@ -19,8 +19,8 @@ CREATED = {"$tag": "ChatCreated", "$value": {"chat_id": "c1", "title": "First", 
 class Server:
     """A running `demiurge serve`, and commands against it with the token that `init` made."""
 
-    def __init__(self, run: Run, url: str, login: str, token: str) -> None:
-        self.run, self.url, self.login, self.token = run, url, login, token
+    def __init__(self, run: Run, url: str, token: str) -> None:
+        self.run, self.url, self.token = run, url, token
 
     def __call__(self, *words: str, token: str | None = None, stdin: bytes = b"") -> Done:
         return self.run("-w", self.url, "--token", token or self.token, *words, stdin=stdin)
@@ -36,8 +36,9 @@ def server(demiurge: Run, process: Processes) -> Iterator[Server]:
     token = demiurge("init", "--json").document["token"]
     running = process.start("serve", "--port", "0", "--json", "-v")
     assert running.stdout is not None
-    printed: Mapping[str, str] = json.loads(running.stdout.readline())
-    yield Server(demiurge, printed["url"], printed["login"], token)
+    printed: Mapping[str, Any] = json.loads(running.stdout.readline())
+    assert printed["login"] is None, "stdout is no terminal: it may be a log"
+    yield Server(demiurge, printed["url"], token)
     running.terminate()
     assert process.finish(running).status == 0
 
@@ -55,6 +56,18 @@ def test_a_chat_and_its_approval_go_through_the_server(server: Server, provider:
     assert server("ws", "cat", "main/a.txt").out == "hello"
     assert server.document("chat", "ls")["chats"][0]["status"] == "done"
     assert "Written." in server("chat", "show").out
+
+
+def test_a_login_link_is_made_by_a_command_and_works_once(server: Server) -> None:
+    links = [server.document("tokens", "link")["login"], server.run("tokens", "link", "--url", server.url).out.strip()]
+    for link in links:
+        assert link.startswith(f"{server.url}/login?code=")
+        with httpx.Client(timeout=60) as browser:
+            assert browser.get(link).status_code == 303
+            assert browser.get(f"{server.url}/api/session").json()["actor"] == "user"
+        again = httpx.get(link, timeout=60)
+        assert (again.status_code, "tokens link" in again.text) == (401, True)
+    assert all("login link" not in token["label"] for token in server.document("tokens", "ls")["tokens"])
 
 
 def test_a_person_who_decides_second_is_told_who_was_first(server: Server, provider: Provider) -> None:

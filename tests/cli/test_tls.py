@@ -74,7 +74,8 @@ def test_a_client_that_trusts_the_authority_talks_over_tls(
     assert (said.status, "Good day." in said.out) == (0, True), said.err
     trusted = ssl.create_default_context(cafile=str(authority.path))
     with httpx.Client(verify=trusted, timeout=60) as browser:
-        cookie = browser.get(printed["login"]).headers["set-cookie"].lower()
+        link = demiurge("tokens", "link", "--url", printed["url"]).out.strip()
+        cookie = browser.get(link).headers["set-cookie"].lower()
         assert "; secure" in cookie
         assert browser.get(f"{printed['url']}/api/session").json()["actor"] == "user"
 

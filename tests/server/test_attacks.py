@@ -105,6 +105,20 @@ async def test_a_login_code_is_good_for_ten_minutes(served: Served, monkeypatch:
         assert (await browser.post("/api/login", json={"code": code})).status_code == 401
 
 
+async def test_the_code_of_a_login_link_is_no_token_and_works_once(served: Served) -> None:
+    code = await served.world.tokens.add_login()
+    async with served.browser(headers={"authorization": f"Bearer {code}"}) as thief:
+        assert (await thief.get("/api/session")).status_code == 401
+    async with served.browser() as browser:
+        assert (await browser.post("/api/login", json={"token": code})).status_code == 401
+        logins = [browser.post("/api/login", json={"code": code}) for _ in range(3)]
+        assert sorted(answer.status_code for answer in await asyncio.gather(*logins)) == [204, 401, 401]
+        assert (await browser.get("/api/session")).json()["actor"] == "user"
+    late = await served.world.tokens.add_login()
+    async with served.browser(headers={"authorization": f"Bearer {late}"}) as thief:
+        assert (await thief.get("/api/session")).status_code == 401
+
+
 async def test_guesses_of_a_login_code_are_limited(served: Served) -> None:
     async with served.browser() as attacker:
         found = [(await attacker.post("/api/login", json={"code": f"{n:048x}"})).status_code for n in range(12)]
@@ -133,13 +147,35 @@ async def test_logging_out_ends_the_session_everywhere(served: Served) -> None:
 async def test_pages_of_other_sites_may_not_write_and_get_no_cors(served: Served) -> None:
     async with logged_in(served) as (browser, csrf):
         port = urlsplit(served.base).port
-        for origin in ("http://evil.example", "null", f"http://127.0.0.1:{(port or 0) + 1}", f"https://evil:{port}"):
+        own = urlsplit(served.base).netloc
+        others = ("http://evil.example", "null", f"http://127.0.0.1:{(port or 0) + 1}", f"https://evil:{port}")
+        for origin in (*others, f"https://{own}", f"http://{own}/", f"http://x@{own}", own, f"ws://{own}", "http://["):
             refused = await browser.post("/api/chats", json={}, headers={CSRF_HEADER: csrf, "origin": origin})
             assert (refused.status_code, refused.json()["code"]) == (403, "bad_origin")
             read = await browser.get("/api/info", headers={"origin": origin})
             assert not [name for name in read.headers if name.startswith("access-control")]
         asked = await browser.options("/api/events", headers={"origin": "http://evil.example"})
         assert asked.status_code == 405
+
+
+async def test_a_page_behind_a_proxy_that_speaks_https_may_write(provider: Provider, tmp_path: Path) -> None:
+    """The proxy passes `Host` on and says with `X-Forwarded-Proto` what the browser spoke."""
+    async with serving_world(tmp_path / "w", provider, names=("world.example",)) as served:
+        user = await served.client()
+        for host, origin, proto, status in (
+            ("world.example", "https://world.example", "https", 201),
+            ("world.example", "https://world.example:443", "https", 201),
+            ("world.example:8443", "https://world.example:8443", "https", 201),
+            ("world.example", "http://world.example", "http", 201),
+            ("world.example", "http://world.example:80", None, 201),
+            ("world.example", "https://world.example", None, 403),
+            ("world.example", "http://world.example", "https", 403),
+            ("world.example", "https://world.example:8443", "https", 403),
+            ("world.example", "https://world.example", "https, http", 403),
+        ):
+            headers = {"host": host, "origin": origin, **({"x-forwarded-proto": proto} if proto else {})}
+            answer = await user.post("/api/chats", json={}, headers=headers)
+            assert answer.status_code == status, (headers, answer.text)
 
 
 async def test_the_cookie_of_another_port_is_no_login(served: Served) -> None:

@@ -252,16 +252,18 @@ def test_a_bit_that_hides_an_entry_is_found_when_the_file_is_opened(path: Path, 
 
 
 def flipped(path: Path, pattern: bytes, copy: int, at: int, bit: int) -> None:
-    """Flips one bit of one of the two places where `pattern` is: a row, and an index of it."""
+    """Flips one bit of one of the places where `pattern` is: a row, an index of it, and a link."""
     content = bytearray(path.read_bytes())
     places = [found.start() for found in re.finditer(re.escape(pattern), content)]
-    assert len(places) == 2
+    assert 2 <= len(places) <= 3
     content[places[copy] + at] ^= bit
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("copy", [0, 1])
-@pytest.mark.parametrize("column", ["key", "place", "expires_ns"])
+@pytest.mark.parametrize(
+    ("column", "copy"),
+    [*((column, copy) for column in ("key", "place", "expires_ns") for copy in (0, 1)), ("place", 2)],
+)
 def test_in_a_file_too_large_to_be_checked_no_flipped_bit_makes_a_call_run_twice(
     path: Path, column: str, copy: int
 ) -> None:
@@ -383,6 +385,15 @@ def test_a_folder_that_others_can_write_to_is_refused(path: Path) -> None:
         SqliteEffectLedger(path)
     with pytest.raises(Unavailable):
         SqliteEffectLedger(path.parent / "nowhere" / "ledger.db")
+
+
+@pytest.mark.parametrize("name", ["ledger.db", "claims-of-ledger.db"])
+def test_a_file_that_others_can_write_to_is_refused(path: Path, name: str) -> None:
+    with SqliteEffectLedger(path) as ledger:
+        runner_for(order_tool(Shop().place), ledger).exec_sync(NAME, ARGS)
+    path.with_name(name).chmod(0o666)
+    with pytest.raises(Unavailable, match=f"Others can write to .*{name}"):
+        SqliteEffectLedger(path)
 
 
 def test_a_closed_ledger_says_so(path: Path) -> None:

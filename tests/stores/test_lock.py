@@ -12,6 +12,7 @@ import pytest
 
 from demiurge.errors import Conflict, Unavailable
 from demiurge.stores import OwnerLock, SqliteStore
+from demiurge.stores.lock import held_here, world_lock
 
 HOLD = """
 import sys, time
@@ -73,6 +74,26 @@ def test_a_forked_child_does_not_keep_the_lock_nor_take_it_away(tmp_path: Path) 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(Unavailable):
         OwnerLock(tmp_path / "nowhere" / "lock").acquire()
+
+
+def test_a_removed_lock_file_of_a_world_in_use_makes_no_second_owner(tmp_path: Path) -> None:
+    folder = tmp_path / "world"
+    with SqliteStore.create(folder, "world_1") as owner:
+        for change in ((folder / "lock").unlink, (folder / "lock").touch, (tmp_path / "other").touch):
+            change()
+            with pytest.raises(Conflict, match="in use by") as refused:
+                SqliteStore.open(folder)
+            assert refused.value.code == "owned"
+            assert not world_lock(folder).acquire_shared()
+            assert held_here(folder)
+            (tmp_path / "other").exists() and (tmp_path / "other").replace(folder / "lock")
+        assert owner.world_id == "world_1"
+        (folder / "lock").unlink()
+        with pytest.raises(Conflict, match="whose file `lock` was removed"):
+            SqliteStore.open(folder)
+        assert not (folder / "lock").exists()
+    with SqliteStore.open(folder):
+        assert (folder / "lock").read_text() == f"{os.getpid()}\n"
 
 
 def test_a_store_owns_its_world_until_it_is_closed(tmp_path: Path) -> None:

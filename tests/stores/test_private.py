@@ -12,6 +12,7 @@ import pytest
 
 from demiurge.errors import NotFound, Unavailable
 from demiurge.stores import SqliteStore
+from demiurge.stores.secret_file import locked_folder
 from demiurge.values.refs import ref_of
 
 LONG = b"long" * 5_000
@@ -166,6 +167,35 @@ def test_a_folder_that_others_can_write_to_is_refused_untouched(world: Path, tmp
     with pytest.raises(Unavailable, match=advice):
         SqliteStore.create(empty, "world_1")
     assert list(empty.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
+@pytest.mark.parametrize("name", ["journal.db", "lock", "blob"])
+def test_a_file_that_others_can_write_to_is_refused_untouched(world: Path, name: str, mode: int) -> None:
+    with SqliteStore.open(world):
+        pass
+    blob = world / "blobs/sha256" / ref_of(LONG)[7:9] / ref_of(LONG)[7:]
+    path = blob if name == "blob" else world / name
+    path.chmod(mode)
+    says = f"Others can write to .*{path.name}.*chmod 600"
+    with pytest.raises(Unavailable, match=says) as refused, SqliteStore.open(world) as store:
+        store.get_blob(ref_of(LONG))
+    assert refused.value.code == "exposed"
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    path.chmod(0o600)
+    with SqliteStore.open(world) as store:
+        assert store.get_blob(ref_of(LONG)) == LONG
+
+
+def test_folders_above_a_world_are_private_whatever_the_umask(tmp_path: Path, no_umask: None) -> None:
+    tmp_path.chmod(0o755)
+    SqliteStore.create(tmp_path / "a/b/world", "world_1").close()
+    with locked_folder(tmp_path / "home/.local/share/demiurge"):
+        pass
+    made = [path for place in ("a", "home") for path in (tmp_path / place, *(tmp_path / place).rglob("*"))]
+    assert len(made) > 8
+    assert [path for path in made if path.stat().st_mode & 0o077] == []
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
 def test_a_folder_that_others_can_only_read_is_fine(world: Path) -> None:

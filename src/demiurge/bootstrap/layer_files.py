@@ -17,7 +17,7 @@ from demiurge.errors import Conflict, DemiurgeError, Unavailable
 from demiurge.registry.layers import MAX_LAYER_BYTES, LayerDamaged, LayerFile, read_layer, write_layer
 from demiurge.registry.prompt_tool import PromptTool
 from demiurge.stores.errors import unavailable
-from demiurge.stores.private import foreign_entry, open_file, open_folder
+from demiurge.stores.private import foreign_entry, make_folders, open_file, open_folder
 from demiurge.stores.secret_file import locked_folder, write_private
 from demiurge.values.refs import Ref, ref_of
 
@@ -154,7 +154,7 @@ def _unreadable(error: OSError, path: Path) -> Unavailable:
 def _make_folders(above: Path, *names: str) -> None:
     """Makes sure that the folders exist, each in the one before it, for this user alone, and that none is a link."""
     try:
-        above.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(above)
         for name in names:
             above /= name
             os.close(open_folder(above, make=True))

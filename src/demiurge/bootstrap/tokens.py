@@ -18,10 +18,14 @@ __all__ = ["NewToken", "Tokens"]
 
 PREFIX: Final = "dmg_"
 BYTES: Final = 32
+LOGIN: Final = "login"
+"""The actor of a login link."""
 MAX_LABEL: Final = 200
 DAY_NS: Final = 86400 * 10**9
 SESSION_S: Final = 30 * 24 * 3600
 """How long the session of a browser is good for, in seconds."""
+LOGIN_S: Final = 600
+"""How long the code of a login link is good for, in seconds."""
 
 
 class NewToken(NamedTuple):
@@ -38,6 +42,7 @@ class Tokens:
     backend: Backend
     _known: dict[str, Token] = field(default_factory=dict)
     _next: int = 0
+    _used: set[str] = field(default_factory=set)
 
     async def add(
         self,
@@ -56,7 +61,7 @@ class Tokens:
             raise InvalidValue("a token needs a role", path="roles")
         if len(label) > MAX_LABEL:
             raise InvalidValue(f"has at most {MAX_LABEL} characters", path="label")
-        secret = f"{PREFIX}{SystemEntropy().token(BYTES).hex()}"
+        secret = _new_secret()
         expires_ns = None if days is None else SystemClock().now_ns() + int(days * DAY_NS)
         digest = token_digest(secret)
         add = self.backend.keep.add_token
@@ -74,6 +79,23 @@ class Tokens:
         )
         return made.secret
 
+    async def add_login(self) -> str:
+        """Returns a code with which one browser can log in as the user who serves the world, once, within
+        `LOGIN_S`."""
+        secret, expires_ns = _new_secret(), SystemClock().now_ns() + LOGIN_S * 10**9
+        add = self.backend.keep.add_token
+        await add(token_digest(secret), LOGIN, [], "", "a login link", False, expires_ns)
+        return secret
+
+    async def take_login(self, code: str) -> bool:
+        """Returns whether a code of `add_login` is good, which it is once."""
+        found = await self._found(code)
+        if found is None or not found.is_login or found.id in self._used:
+            return False
+        self._used.add(found.id)
+        await self.backend.keep.revoke_token(found.id)
+        return True
+
     async def list(self) -> list[Token]:
         """Returns the tokens that are not revoked, oldest first, also those that have expired."""
         return sorted((await self._read()).values(), key=lambda token: token.created_ns)
@@ -86,6 +108,10 @@ class Tokens:
 
     async def find(self, secret: str) -> Token | None:
         """Returns the token with this text, None when there is none that is good."""
+        token = await self._found(secret)
+        return None if token is None or token.is_login else token
+
+    async def _found(self, secret: str) -> Token | None:
         digest = token_digest(secret)
         token = (await self._read()).get(digest)
         if token is None or not hmac.compare_digest(token.digest, digest):
@@ -108,3 +134,7 @@ class Tokens:
                 self._known = {digest: token for digest, token in self._known.items() if token.id != change.id}
             self._next = change.seq + 1
         return self._known
+
+
+def _new_secret() -> str:
+    return f"{PREFIX}{SystemEntropy().token(BYTES).hex()}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 import socket
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,8 @@ def command(
 ) -> None:
     """Serve the world over HTTP until Ctrl-C: an API for programs, and pages for a browser.
 
-    Prints a link with which one browser logs in, once. `demiurge tokens add` makes tokens for programs.
+    At a terminal it prints a link with which one browser logs in, once; elsewhere, where what it prints may land in a
+    log, `demiurge tokens link` makes one. `demiurge tokens add` makes tokens for programs.
     """
     settings().folder()  # refuses the address of a server
     try:
@@ -92,15 +94,24 @@ def command(
         serving = portal.start(server.serve(sockets=[listening]))
         try:
             portal.run(server.until_started())
-            link = server.new_login_link()
-            output.result({"url": server.url, "login": link}, link)
-            output.notice("This link logs one browser in, once. Ctrl-C stops the server.")
+            _tell_login(server)
             if world.choice.provider in LOCALS and locate() is None:
                 output.notice(NO_MODEL)
             portal.wait(serving)
         except KeyboardInterrupt:
             server.should_exit = True
             portal.wait(serving)
+
+
+def _tell_login(server: WorldServer) -> None:
+    """Prints a login link at a terminal; elsewhere the address, and the command that makes a link."""
+    if sys.stdout.isatty():
+        link = server.new_login_link()
+        output.result({"url": server.url, "login": link}, link)
+        output.notice("This link logs one browser in, once. Ctrl-C stops the server.")
+        return
+    output.result({"url": server.url, "login": None}, server.url)
+    output.notice(f"`demiurge tokens link --url {server.url}` makes a link that logs one browser in, once.")
 
 
 def _not_installed() -> UsageError:

@@ -10,6 +10,7 @@ import click
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command, Group
+from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.values.caller import ROLES
 from demiurge.world.tokens import Token
@@ -38,6 +39,26 @@ def add(actor: str, roles: tuple[str, ...], tenant: str, label: str, days: float
         made = portal.run(world.tokens.add(actor, roles, tenant=tenant, label=label, days=days))
     output.result({**_as_json(made.token), "token": made.secret}, made.secret)
     output.notice(f"Keep it: it is not shown again. `demiurge tokens revoke {made.token.id}` ends it.")
+
+
+@command.command(name="link", cls=Command)
+@click.option(
+    "--url",
+    metavar="URL",
+    callback=utf8_text,
+    help="The address under which the browser reaches the server.  [default: that of -w, else http://127.0.0.1:7777]",
+)
+def link(url: str | None) -> None:
+    """Make a link with which one browser logs in as the user, once, within ten minutes.
+
+    `demiurge serve` answers it, also if it starts later.
+    """
+    with opened() as (world, portal):
+        code = portal.run(world.tokens.add_login())
+    base = url or settings().url() or "http://127.0.0.1:7777"
+    shown = f"{base.rstrip('/')}/login?code={code}"
+    output.result({"login": shown}, shown)
+    output.notice("This link logs one browser in, once, within ten minutes.")
 
 
 @command.command(name="ls", cls=Command)

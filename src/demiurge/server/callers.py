@@ -72,7 +72,7 @@ class Callers:
         self._require_patience(address)
         if code is not None:
             good_until = self._codes.pop(_digest(code), 0.0)
-            if _now_s() < good_until:
+            if _now_s() < good_until or await self.tokens.take_login(code):
                 return await self.tokens.add_session(self.world.caller)
         elif token is not None and await self.tokens.find(token) is not None:
             return token
@@ -110,8 +110,8 @@ class Callers:
 
 
 _BAD_LOGIN: Final = (
-    "This login is not valid, or was used before. `demiurge serve` prints a new link when it starts, and "
-    "`demiurge tokens add` makes a token."
+    "This login is not valid, or was used before. `demiurge tokens link` makes a new link, and `demiurge tokens add` "
+    "makes a token."
 )
 
 

@@ -23,6 +23,8 @@ __all__ = ["SAFE_METHODS", "Guard"]
 LOG = logging.getLogger(__name__)
 _CLOCK = SystemClock()
 
+_PORTS: Final = {"http": 80, "https": 443}
+
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 
 POLICY: Final = (
@@ -47,6 +49,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, options: ServeOptions) -> None:
         self._app, self._hosts, self._max_body = app, options.hosts, options.max_body
+        self._scheme = "https" if options.tls else "http"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -85,8 +88,10 @@ class Guard:
         if _name(f"//{host}") not in self._hosts:
             raise Refused(400, "bad_host", "This server does not answer under that host name; see --name.")
         origin = headers.get("origin")
-        if origin is not None and method not in SAFE_METHODS and urlsplit(origin).netloc.lower() != host.lower():
-            raise Refused(403, "bad_origin", "A page of another site may not write here.")
+        if origin is not None and method not in SAFE_METHODS:
+            scheme = headers.get("x-forwarded-proto", self._scheme)  # no page of another site can send this header
+            if _site(origin) is None or _site(origin) != _site(f"{scheme}://{host}"):
+                raise Refused(403, "bad_origin", "A page of another site may not write here.")
         length = headers.get("content-length", "0")
         if not length.isdecimal():
             raise Refused(400, "bad_length", "Content-Length is no number.")
@@ -119,3 +124,15 @@ def _name(address: str) -> str:
     except ValueError:
         return ""
     return "" if parts.username is not None else parts.hostname or ""
+
+
+@lru_cache(64)
+def _site(origin: str) -> tuple[str, str, int] | None:
+    """Returns scheme, host and port of an origin; None for anything that no page of a server has as its origin."""
+    try:
+        parts = urlsplit(origin)
+        port = parts.port or _PORTS[parts.scheme]
+    except (ValueError, KeyError):
+        return None
+    is_bare = origin.lower() == f"{parts.scheme}://{parts.netloc}".lower()
+    return (parts.scheme, parts.hostname, port) if is_bare and parts.hostname and parts.username is None else None

@@ -4,6 +4,9 @@ Invariant: while an OwnerLock is held, no other can be, in this or any other pro
 system releases the lock when the process dies, however it dies. So nothing needs cleaning up and the file is never
 removed: its content (the owner's pid) is only for error messages. The lock follows no link and writes only to a plain
 file of this user.
+
+Somebody else may remove the file, and a new file is another lock. So the lock of a world is on the folder of its blobs
+as well, without which there is no world.
 """
 
 from __future__ import annotations
@@ -17,45 +20,42 @@ from typing import Self
 
 from demiurge.errors import Conflict
 from demiurge.stores.errors import unavailable
-from demiurge.stores.private import open_file
+from demiurge.stores.private import open_file, open_folder
 
-__all__ = ["OwnerLock", "held_here"]
+__all__ = ["OwnerLock", "held_here", "world_lock"]
 
 
 class OwnerLock:
-    """A lock on the file `path`, which is made if need be; its folder must exist."""
+    """A lock on the file `path`, which is made if need be; its folder must exist. `guard`: a folder that is locked
+    too, and made if need be, so that the lock holds if the file is removed."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, guard: Path | None = None) -> None:
+        self._path, self._guard = path, guard
         self._file: int | None = None
+        self._folder: int | None = None
 
     @property
     def held(self) -> bool:
-        return self._file is not None
+        return self._file is not None or self._folder is not None
 
     def acquire(self) -> Self:
         """Takes the lock without waiting. Raises Conflict (`owned`, with the owner's pid), Unavailable."""
         try:
-            file = open_file(self._path, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise unavailable(error, self._path.parent) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(file, 0)
+            if self._guard is not None:
+                self._folder = _locked(open_folder(self._guard, make=True), fcntl.LOCK_EX)
+            self._file = _locked(open_file(self._path, os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
+            os.ftruncate(self._file, 0)
             with contextlib.suppress(OSError):  # a full disk: the pid is only for the message
-                os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+                os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
         except BlockingIOError:
-            owner = os.pread(file, 20, 0).decode("ascii", "replace").strip() or "another process"
-            os.close(file)
-            how = "use that one, or stop it"
-            if owner == str(os.getpid()):
-                how = "that is this process, so use the World that is open here, or close it first"
-            where = f"The world in {self._path.parent} is in use by process {owner}"
-            raise Conflict(f"{where}: {how}.", code="owned") from None
+            self.release()
+            raise self._owned() from None
         except OSError as error:
-            os.close(file)
+            self.release()
             raise unavailable(error, self._path.parent) from error
-        self._file = file
+        except BaseException:
+            self.release()
+            raise
         _held.add(self)
         return self
 
@@ -63,29 +63,42 @@ class OwnerLock:
         """Keeps every other process from owning the folder, and writes nothing. Returns False, and holds nothing, if a
         process owns the folder. Raises Unavailable."""
         try:
-            file = open_file(self._path, os.O_RDONLY)
-        except FileNotFoundError:  # no owner yet: every owner makes the file
-            return True
-        except OSError as error:
-            raise unavailable(error, self._path.parent) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            with contextlib.suppress(FileNotFoundError):  # no owner yet: every owner makes the folder and the file
+                if self._guard is not None:
+                    self._folder = _locked(open_folder(self._guard), fcntl.LOCK_SH)
+                self._file = _locked(open_file(self._path, os.O_RDONLY), fcntl.LOCK_SH)
         except BlockingIOError:
-            os.close(file)
+            self.release()
             return False
         except OSError as error:
-            os.close(file)
+            self.release()
             raise unavailable(error, self._path.parent) from error
-        self._file = file
+        except BaseException:
+            self.release()
+            raise
         _held.add(self)
         return True
 
+    def _owned(self) -> Conflict:
+        try:
+            pid = self._path.read_bytes()[:20].decode("ascii", "replace").strip()
+            owner = f"process {pid}" if pid else "another process"
+        except OSError:
+            pid = ""
+            owner = "another process, whose file `lock` was removed"
+        how = "use that one, or stop it"
+        if pid == str(os.getpid()):
+            how = "that is this process, so use the World that is open here, or close it first"
+        return Conflict(f"The world in {self._path.parent} is in use by {owner}: {how}.", code="owned")
+
     def release(self) -> None:
         """Releases the lock; a second call does nothing."""
-        file, self._file = self._file, None
+        held = (self._file, self._folder)
+        self._file = self._folder = None
         _held.discard(self)
-        if file is not None:
-            os.close(file)
+        for descriptor in held:
+            if descriptor is not None:
+                os.close(descriptor)
 
     def __enter__(self) -> Self:
         return self if self.held else self.acquire()
@@ -97,15 +110,30 @@ class OwnerLock:
 _held: weakref.WeakSet[OwnerLock] = weakref.WeakSet()
 
 
-def held_here(path: Path) -> bool:
-    """Returns whether this process holds a lock on the file `path`. The pid in the file may be that of an earlier
-    owner."""
+def world_lock(folder: Path) -> OwnerLock:
+    """Returns the lock of the world in `folder`."""
+    return OwnerLock(folder / "lock", folder / "blobs")
+
+
+def held_here(folder: Path) -> bool:
+    """Returns whether this process holds the lock of the world in `folder`. The pid in its file may be that of an
+    earlier owner."""
     try:
-        there = path.stat()
+        there = (folder / "blobs").stat()
     except OSError:
         return False
-    files = [lock._file for lock in list(_held) if lock._file is not None]
-    return any(os.path.samestat(os.fstat(file), there) for file in files)
+    guards = [lock._folder for lock in list(_held) if lock._folder is not None]
+    return any(os.path.samestat(os.fstat(guard), there) for guard in guards)
+
+
+def _locked(descriptor: int, how: int) -> int:
+    """Returns the descriptor, locked; closes it if another process has the lock (BlockingIOError)."""
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _forget_in_child() -> None:

@@ -17,7 +17,7 @@ from typing import Final
 
 from demiurge.errors import Unavailable
 from demiurge.stores.errors import unavailable
-from demiurge.stores.private import check_folder
+from demiurge.stores.private import check_folder, make_folders
 
 __all__ = ["renewal_lock"]
 
@@ -30,7 +30,7 @@ def renewal_lock(folder: Path, name: str, seconds: float) -> Iterator[None]:
     Unavailable (`busy` if it is not free within about `seconds`)."""
     path = folder / f".{sha256(name.encode()).hexdigest()[:24]}.renewal"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(folder)
         check_folder(folder)
         descriptor = _locked(path, round(seconds / _STEP_S))
     except OSError as error:

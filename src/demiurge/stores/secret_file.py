@@ -20,7 +20,7 @@ from demiurge import faults
 from demiurge.errors import Unavailable
 from demiurge.stores.blob_files import sync_folder
 from demiurge.stores.errors import unavailable
-from demiurge.stores.private import check_folder, open_file
+from demiurge.stores.private import check_folder, make_folders, open_file
 from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS, Secret
 
 __all__ = ["locked_folder", "read_private", "read_secret", "write_private"]
@@ -96,7 +96,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     """Locks `folder` against other writers until the block ends; makes it if need be. Raises Unavailable (`exposed`:
     other users can write to it)."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(folder)
         check_folder(folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

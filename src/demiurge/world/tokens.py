@@ -38,6 +38,11 @@ class Token:
     created_by: str
     expires_ns: int | None
 
+    @property
+    def is_login(self) -> bool:
+        """Returns whether this is no token, but the code of a login link: it has no role, and calls nothing."""
+        return not self.caller.roles
+
     def to_body(self) -> dict[str, Any]:
         """Returns the body of the record that adds the token."""
         return {

@@ -11,7 +11,7 @@ from demiurge.bootstrap.backend.silence import READERS, WAITS, holder
 from demiurge.bootstrap.backend.socket import answers, socket_path
 from demiurge.errors import Conflict, DemiurgeError, NotFound, Unavailable
 from demiurge.stores import SqliteStore
-from demiurge.stores.lock import OwnerLock, held_here
+from demiurge.stores.lock import held_here, world_lock
 from demiurge.stores.read_only import NO_WRITES
 from demiurge.stores.sqlite.world_folder import DATABASE, remains
 from demiurge.values.clock import SystemClock, SystemEntropy, new_id
@@ -41,7 +41,7 @@ def take_ownership(
             if (store := _opened(folder, create=create, accepts_losses=accepts_losses)) is not None:
                 return store
         except Conflict as conflict:
-            if conflict.code != "owned" or held_here(folder / "lock"):
+            if conflict.code != "owned" or held_here(folder):
                 raise
             if answers(socket_path(folder)):
                 return None
@@ -109,7 +109,7 @@ def give_way(folder: Path, is_over: Callable[[], bool]) -> None:
 
 
 def _is_taken(folder: Path) -> bool:
-    lock = OwnerLock(folder / "lock")
+    lock = world_lock(folder)
     try:
         return not lock.acquire_shared()
     finally:

@@ -15,7 +15,7 @@ from typing import Final
 
 from demiurge.bootstrap.backend.socket import PING, frame
 from demiurge.errors import Unavailable
-from demiurge.stores.lock import OwnerLock
+from demiurge.stores.lock import world_lock
 
 __all__ = ["PATIENCE_S", "READERS", "READS", "WAITS", "Silence", "holder"]
 
@@ -33,7 +33,7 @@ def holder(folder: Path) -> str:
     """Returns a sentence for the user: which process owns the world in `folder` and does not answer, or that others
     read it, and what to do."""
     lock, pid, since = folder / "lock", "", ""
-    if _has_only_readers(lock):
+    if _has_only_readers(folder):
         return READERS.format(folder=folder)
     try:
         pid = lock.read_bytes()[:20].decode("ascii", "replace").strip()
@@ -48,9 +48,9 @@ def holder(folder: Path) -> str:
     )
 
 
-def _has_only_readers(path: Path) -> bool:
+def _has_only_readers(folder: Path) -> bool:
     """Returns whether no process owns the lock; its file may still name an earlier owner."""
-    lock = OwnerLock(path)
+    lock = world_lock(folder)
     try:
         return lock.acquire_shared()
     except Unavailable:

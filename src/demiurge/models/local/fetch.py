@@ -29,6 +29,7 @@ import httpx
 
 from demiurge.errors import Damaged, DemiurgeError, NotFound, Unavailable
 from demiurge.models.local.weights import LOCAL_MODEL, Weights, WeightsPart, folder, sum_of
+from demiurge.stores.private import make_folders
 
 __all__ = ["Progress", "fetch"]
 
@@ -67,14 +68,14 @@ def fetch(
     Unavailable if no source could be reached or the disk is full.
     """
     place = folder(cache)
-    place.mkdir(parents=True, exist_ok=True)
+    make_folders(place)
     target = place / weights.file
     partial = place / f"{weights.file}.partial"
     with _alone(place / f"{weights.file}.lock", lambda: progress(Progress("waiting", 0, weights.size))):
         if target.is_file() and target.stat().st_size == weights.size:
             progress(Progress("done", weights.size, weights.size))
             return target
-        partial.mkdir(exist_ok=True)
+        make_folders(partial)
         job = _Job(weights, partial, progress)
         try:
             _finish(job, job.from_first(source), target)
@@ -222,7 +223,7 @@ def _download(job: _Job, url: str, file: Path, label: str) -> Path:
 
 def _join_parts(job: _Job, place: Path) -> Path:
     """Downloads the missing parts, a few at a time, and appends them to one file in order."""
-    place.mkdir(exist_ok=True)
+    make_folders(place)
     joined = place / "joined"
     following = _trim(joined, job.weights.parts)
     done = joined.stat().st_size

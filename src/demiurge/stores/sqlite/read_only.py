@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 
 from demiurge.errors import DemiurgeError, NotFound, Unavailable
 from demiurge.stores.errors import unavailable
-from demiurge.stores.lock import OwnerLock
+from demiurge.stores.lock import OwnerLock, world_lock
 from demiurge.stores.private import check_folder
 from demiurge.stores.read_only import ReadOnly
 from demiurge.stores.sqlite.database import Database
@@ -46,7 +46,7 @@ def open_read_only(folder: Path, why: DemiurgeError) -> tuple[OwnerLock, ReadOnl
         raise NotFound(f"There is no world in {folder}: make one with `demiurge init`.") from None
     except OSError as error:
         raise unavailable(error, folder) from error
-    lock = OwnerLock(folder / "lock")
+    lock = world_lock(folder)
     read_only = ReadOnly(why, alone=lock.acquire_shared())
     try:
         check_remains(folder)

@@ -21,8 +21,8 @@ from demiurge.stores.blob_files import BlobFiles
 from demiurge.stores.errors import OR_ACCEPT, DamagedRow, unavailable
 from demiurge.stores.gc_barrier import GcBarrier
 from demiurge.stores.listeners import Listeners
-from demiurge.stores.lock import OwnerLock
-from demiurge.stores.private import check_folder
+from demiurge.stores.lock import OwnerLock, world_lock
+from demiurge.stores.private import check_folder, make_folders
 from demiurge.stores.protocol import Attempt, Batch, BlobInfo, Head, Outgoing, Row, Snapshot
 from demiurge.stores.read_only import ReadOnly
 from demiurge.stores.sqlite import blobs as inline
@@ -92,7 +92,7 @@ class SqliteStore:
         """
         folder = Path(folder)
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folders(folder)
         except OSError as error:
             raise unavailable(error, folder) from error
         return cls._own(folder, world_id, clock, accepts_losses)
@@ -141,7 +141,7 @@ class SqliteStore:
             check_folder(folder)
         except OSError as error:
             raise unavailable(error, folder) from error
-        lock = OwnerLock(folder / "lock").acquire()
+        lock = world_lock(folder).acquire()
         database: Database | None = None
         clock = clock or SystemClock()
         try:
