@@ -16,7 +16,7 @@ from demiurge.bootstrap.chat_address import address_of_chat, with_address
 from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.bootstrap.trust.local_approvals import LocalApprovals
 from demiurge.bootstrap.trust.trusted_code import TrustedCode
-from demiurge.bootstrap.trust.world_profile import LOOKED_AT, WorldProfile, forget, recall, remember
+from demiurge.bootstrap.trust.world_profile import LOOKED_AT, NotRecalled, WorldProfile, forget, recall, remember
 from demiurge.values.caller import Caller
 from demiurge.values.refs import ref_of
 from demiurge.world.reducer import Reducer, Step
@@ -164,3 +164,24 @@ def test_forgetting_keeps_what_is_no_tool_and_no_policy(mine: dict[str, str], wo
     assert Adoption(mine, world).take(str(EMPTY)) is None
     forget(mine, world)
     assert recall(mine, world) == WorldProfile(manifest=str(EMPTY))
+
+
+def test_a_world_remade_elsewhere_is_refused_only_if_tools_or_a_policy_were_remembered(
+    mine: dict[str, str], world: Path
+) -> None:
+    """For instance by a program that opens it with an environment that names no home folder."""
+
+    def remade() -> None:
+        shutil.rmtree(world)
+        world.mkdir()
+        (world / "journal.db").touch()
+
+    for chosen in CHOSEN:
+        remember(mine, world, lambda kept, chosen=chosen: replace(kept, **chosen))  # type: ignore[misc]
+        remade()
+        if {"tools", "policy"} & set(chosen):
+            with pytest.raises(NotRecalled):
+                recall(mine, world)
+            forget(mine, world)
+        else:
+            assert recall(mine, world) is None

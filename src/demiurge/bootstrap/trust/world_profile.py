@@ -11,8 +11,9 @@ which a move of the folder preserves and a copy does not. The mark alone proves 
 of the world knows it.
 
 A remembered policy is never silently replaced by the default one. So recalling fails if the mark in a record's folder
-has changed or is lost, and if a world is a copy of one for which a policy is remembered. If a new world is made in the
-folder of a record, the record is renamed and kept, because the former world may have been moved.
+has changed or is lost and the record names tools or a policy, and if a world is a copy of one for which a policy is
+remembered. If a new world is made in the folder of a record, the record is renamed and kept, because the former world
+may have been moved.
 
 A record is read, changed and written under one lock, so nothing that threads or processes record at once is lost. The
 record of a deleted world is removed when another record is written, if it contains only digests of code. Other records
@@ -205,7 +206,7 @@ def _find(place: Path, world: Path) -> _Record | None:
             return record
     if not os.path.exists(world / _JOURNAL):
         return None
-    if here is not None or problem is not None:
+    if (here is not None and (here.kept.tools or here.kept.policy is not None)) or problem is not None:
         known = here or next((record for record in _others(place) if record.kept.policy is not None), None)
         if known is None:
             return None
