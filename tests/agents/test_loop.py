@@ -54,6 +54,7 @@ from demiurge.values.clock import FixedClock
 from demiurge.wire import ProviderError
 from demiurge.wire.arguments import MAX_CALLS
 from demiurge.wire.items import Completion, Delivery, FinishReason, Item, Message, Text, ToolCall, ToolOutput, Usage
+from demiurge.wire.rounds import too_many_rounds
 
 SECOND = 1_000_000_000
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -168,6 +169,7 @@ async def test_a_model_that_does_not_stop_is_asked_without_tools_and_then_stoppe
     assert [request.tool_choice for request in desk.model.requests] == [None, "auto", "auto", "none"]
     assert events[-2:] == [ErrorEvent("rounds_exceeded"), Done(None, "error")]
     assert (run.turn.status, run.turn.error_code, run.turn.rounds) == ("failed", "rounds_exceeded", 4)
+    assert run.turn.message == too_many_rounds(2)
     check_paired(run.turn.items)
     again = await desk.agent.complete(run.turn.items)
     assert (again.error_code, len(desk.model.requests)) == ("rounds_exceeded", 4)

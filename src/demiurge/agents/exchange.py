@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 
+from demiurge.agents.answer_form import BAD_ANSWER, AnswerForm
 from demiurge.agents.conversation import ConversationState, read
 from demiurge.agents.turn import Turn, TurnStatus
 from demiurge.errors import DemiurgeError, UsageError
@@ -25,7 +26,7 @@ from demiurge.models.request import GenerateRequest
 from demiurge.tools.capabilities import Clock
 from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.context import ToolContext
-from demiurge.tools.errors import DeadlineExceededError, ToolErrorCode, ToolFailure
+from demiurge.tools.errors import DeadlineExceededError, ToolErrorCode
 from demiurge.tools.events import AiEvent, AssistantFinal, Status, TextDelta, UsageReport
 from demiurge.tools.ids import canonical_id
 from demiurge.tools.limits.budget import BudgetTracker, TokenUsage
@@ -37,9 +38,27 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.values.clock import Entropy, SystemClock, new_id
 from demiurge.values.money import add_micros, dollars_text, whole_micros
 from demiurge.wire.arguments import sound_calls
-from demiurge.wire.items import Completion, FinishReason, Item, ToolCall, ToolChoice, ToolOutput, Usage
+from demiurge.wire.items import (
+    Completion,
+    FinishReason,
+    Item,
+    Message,
+    Text,
+    ToolCall,
+    ToolChoice,
+    ToolOutput,
+    Usage,
+)
 from demiurge.wire.result_parts import output_of
-from demiurge.wire.rounds import EMPTY_ANSWER, call_identity, empty_answer, is_empty, next_choice, refuse
+from demiurge.wire.rounds import (
+    EMPTY_ANSWER,
+    call_identity,
+    empty_answer,
+    is_empty,
+    next_choice,
+    refuse,
+    too_many_rounds,
+)
 
 __all__ = ["Exchange", "LoopSettings"]
 
@@ -60,6 +79,7 @@ class LoopSettings:
     max_tool_rounds: int
     ctx: ToolPolicyContext | ToolContext | None
     entropy: Entropy
+    form: AnswerForm | None = None
 
 
 class Exchange:
@@ -86,15 +106,33 @@ class Exchange:
                 if approvals is not None:
                     return replace(self.turn("awaiting_approval", finish_reason="tool_calls"), approvals=approvals)
             _stop_if_cancelled()
-            completion = await self._ask(catalog.specs(), self._choice(state.rounds))
-            _stop_if_cancelled()
-            if is_empty(completion):
-                text = empty_answer(completion.finish_reason, self._settings.request.max_tokens)
-                raise DemiurgeError(text, code=EMPTY_ANSWER)
+            completion = await self._answered(catalog.specs(), self._choice(state.rounds))
             self.items = (*self.items, *completion.items)
             if not completion.tool_calls:
                 self._emit(AssistantFinal(completion.text))
                 return self.turn("done", completion.text, completion.finish_reason)
+
+    async def _answered(self, specs: tuple[ToolSpec, ...], choice: ToolChoice | None) -> Completion:
+        """Returns the model's next answer. One in words that has not the form asked for is asked for once more, and is
+        no part of the conversation. Raises DemiurgeError (`empty_answer`, `bad_answer`)."""
+        unfit: tuple[Item, ...] = ()
+        while True:
+            completion = await self._ask(specs, choice, unfit)
+            _stop_if_cancelled()
+            if is_empty(completion):
+                text = empty_answer(completion.finish_reason, self._settings.request.max_tokens)
+                raise DemiurgeError(text, code=EMPTY_ANSWER)
+            form = self._settings.form
+            problem = form.problem(completion.text) if form is not None and not completion.tool_calls else ""
+            if not problem:
+                return completion
+            if unfit or completion.finish_reason in ("length", "content_filter"):
+                cut = f" It was cut at {self._settings.request.max_tokens:,} tokens (max_tokens)."
+                why = f"The model's answer has not the form that response_format asks for: {problem}."
+                raise DemiurgeError(why + (cut if completion.finish_reason == "length" else ""), code=BAD_ANSWER)
+            self._emit(Status("thinking", "The answer has not the form that was asked for; the model is asked again."))
+            ask = f"Your answer has not the form that was asked for: {problem}. Answer again, with that JSON alone."
+            unfit = (*completion.items, Message("user", (Text(ask),)))
 
     def failed(self, code: str, message: str) -> Turn:
         """Returns the turn as failed at this point."""
@@ -120,7 +158,8 @@ class Exchange:
             return self._settings.request.tool_choice
         choice = next_choice(rounds, self._settings.max_tool_rounds)
         if choice is None:
-            raise ToolFailure(ToolErrorCode.ROUNDS_EXCEEDED)
+            why = too_many_rounds(self._settings.max_tool_rounds)
+            raise DemiurgeError(why, code=ToolErrorCode.ROUNDS_EXCEEDED)
         return choice
 
     async def _answer(self, state: ConversationState, catalog: ToolCatalog) -> tuple[str, ...] | None:
@@ -175,13 +214,16 @@ class Exchange:
         refused = ((index, codes[call.id]) for index, call in enumerate(state.open_calls))
         return {index: code for index, code in refused if code is not None and code not in _LEFT_TO_THE_RUNNER}
 
-    async def _ask(self, specs: tuple[ToolSpec, ...], choice: ToolChoice | None) -> Completion:
-        """Returns the model's next answer, whose call ids are unique in this conversation."""
+    async def _ask(
+        self, specs: tuple[ToolSpec, ...], choice: ToolChoice | None, unfit: tuple[Item, ...] = ()
+    ) -> Completion:
+        """Returns the model's next answer, whose call ids are unique in this conversation. `unfit`: an answer that was
+        not taken, and why."""
         settings, asked_ns = self._settings, self._resources.get(Clock, SystemClock()).now_ns()
         answer_id = new_id("answer", settings.entropy)
         request = replace(
             settings.request,
-            items=(*settings.preface, *self.items),
+            items=(*settings.preface, *self.items, *unfit),
             specs=specs,
             tool_choice=choice,
             idempotency_key=answer_id,

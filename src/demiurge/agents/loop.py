@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from demiurge.agents.answer_form import AnswerForm
 from demiurge.agents.conversation import ConversationState, read
 from demiurge.agents.exchange import Exchange, LoopSettings
 from demiurge.agents.run import AgentRun
@@ -34,7 +35,9 @@ class AgentLoop:
     `system_prompt`: what the model is told first. `max_tool_rounds`, at least 0: the number of answers in a turn whose
     calls may run. `tool_choice` is for the first request of a turn. `ctx`: the caller, as for `ToolRunner.exec`; a
     Deadline and a BudgetTracker there, or among the runner's resources, limit the whole turn and count the model's
-    tokens. The other settings are those of one request to the model: `temperature` 0 to 2, `timeout_s` for each answer.
+    tokens. `response_format`: the answer in words must be JSON of this form; another answer is asked for once more, and
+    then fails the turn (`bad_answer`). The other settings are those of one request to the model: `temperature` 0 to 2,
+    `timeout_s` for each answer. Raises InvalidValue, Unavailable (a `response_format` needs the extra `foreign`).
     """
 
     def __init__(
@@ -70,9 +73,10 @@ class AgentLoop:
             base_url=base_url,
             timeout_s=timeout_s,
         )
+        form = AnswerForm.of(response_format) if response_format is not None else None
         preface = (Message("system", (Text(system_prompt),)),) if system_prompt else ()
         source = entropy if entropy is not None else SystemEntropy()
-        self._settings = LoopSettings(model, runner, request, preface, max_tool_rounds, ctx, source)
+        self._settings = LoopSettings(model, runner, request, preface, max_tool_rounds, ctx, source, form)
 
     def run(self, message: str | Iterable[Item], history: Iterable[Item] = ()) -> AgentRun:
         """Starts one turn, whose events are read one by one. `message`: a person's text, or items; `history`: the items

@@ -26,6 +26,7 @@ __all__ = [
     "next_choice",
     "refuse",
     "rounds_so_far",
+    "too_many_rounds",
 ]
 
 MAX_PROPOSED = 64
@@ -83,6 +84,14 @@ def next_choice(round_: int, max_tool_rounds: int) -> Literal["auto", "none"] | 
     if round_ > max_tool_rounds + 1:
         return None
     return "none" if round_ > max_tool_rounds else "auto"
+
+
+def too_many_rounds(max_tool_rounds: int) -> str:
+    """Returns why a turn failed as `rounds_exceeded`, for the person; the model reads the code's own sentence."""
+    return (
+        f"The model went on calling tools after the {max_tool_rounds} rounds of calls that a message may have, so its "
+        "turn was ended without an answer: ask for less at once, or allow more rounds (max_tool_rounds)."
+    )
 
 
 def call_identity(name: str, arguments_json: str) -> str:

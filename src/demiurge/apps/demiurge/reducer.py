@@ -33,13 +33,13 @@ from demiurge.apps.demiurge.notes import ROLE as NOTE
 from demiurge.apps.demiurge.notes import doubt_note
 from demiurge.apps.demiurge.proposal import Proposal, read_proposal
 from demiurge.errors import InvalidValue
-from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
+from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.ids import canonical_id
 from demiurge.values.refs import Ref, ref_of
 from demiurge.wire.arguments import MAX_CALLS
 from demiurge.wire.attachments import attached
 from demiurge.wire.items import Message, Text
-from demiurge.wire.rounds import EMPTY_ANSWER, empty_answer, next_choice, refuse
+from demiurge.wire.rounds import EMPTY_ANSWER, empty_answer, next_choice, refuse, too_many_rounds
 from demiurge.world.messages import attachment_refs, expand
 from demiurge.world.reducer import Emit, ReducerContext, Step
 from demiurge.world.toolset import chosen_tag, narrowed, read_toolset
@@ -303,7 +303,7 @@ def _proceed(
         failed = {
             "status": "failed",
             "code": "rounds_exceeded",
-            "message": SAFE_MESSAGES[ToolErrorCode.ROUNDS_EXCEEDED],
+            "message": too_many_rounds(context.settings["max_tool_rounds"]),
         }
         return Step(set={"turn": {**turn, "calls": [], **failed}}, append={"messages": messages}, blobs=blobs)
     following = {**turn, "calls": [], "round": turn["round"] + 1, "status": "model"}
