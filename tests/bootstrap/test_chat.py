@@ -10,6 +10,7 @@ import pytest
 from tests.provider import Provider, serving
 
 from demiurge import World
+from demiurge.bootstrap.backend import Shown
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.values.caller import Caller
 from demiurge.values.clock import FixedClock
@@ -25,14 +26,19 @@ def opened(folder: Path, provider: Provider) -> World:
     return World.open(folder, environment={"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url})
 
 
-async def test_messages_that_are_sent_at_once_are_answered_one_after_the_other(
+async def test_messages_sent_at_once_are_answered_one_after_the_other_each_with_its_own_frames(
     tmp_path: Path, provider: Provider
 ) -> None:
-    provider.say(Provider.answer(Provider.text("Yes.")))
+    provider.say(*(Provider.answer(Provider.text(f"Answer {number}.")) for number in range(6)))
+    seen: list[list[Shown]] = [[] for _ in range(6)]
     async with opened(tmp_path / "w", provider) as world:
-        replies = await asyncio.gather(*(world.chat().send(f"Number {number}?") for number in range(6)))
+        sent = (world.chat().send(f"Number {at}?", on_frame=frames.append) for at, frames in enumerate(seen))
+        replies = await asyncio.gather(*sent)
         assert [reply.status for reply in replies] == ["done"] * 6
         assert len({reply.request_id for reply in replies}) == 6
+        for reply, frames in zip(replies, seen, strict=True):
+            assert {frame["request_id"] for frame in frames} == {reply.request_id}
+            assert "".join(frame["delta"] for frame in frames if frame["type"] == "text_delta") == reply.text
         roles = [message["role"] for message in await world.chat().messages()]
         assert roles == ["user", "assistant"] * 6
 

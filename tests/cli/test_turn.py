@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 import pytest
 
-from demiurge.bootstrap import Chat, Reply
+from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.cli.turn import TurnView
 from demiurge.cli.turn_display import PlainDisplay
@@ -30,9 +30,10 @@ class Unread:
 async def show_turn(
     frames: Sequence[tuple[int, FrameEvent]], reply: Reply, display: PlainDisplay | None = None
 ) -> None:
-    async def work(on_frame: OnFrame) -> None:
+    async def work(on_frame: OnFrame) -> Reply:
         for attempt, event in frames:
             on_frame(frame_to_json(WatchFrame(Unit("ex/Room@1", "a"), b"\x01", attempt, 0, event)))
+        return reply
 
     view = TurnView(cast(Chat, Unread()), display=display)
     await view.follow(work)
@@ -97,3 +98,72 @@ def test_a_part_of_a_result_is_named_with_the_command_that_saves_it(capsys: pyte
     assert "(image/png, 12,345 bytes): `demiurge blob get sha256:000" in shown
     assert "\x1b" not in shown
     assert "--out 'a plot" in shown
+
+
+class Recorded:
+    """A chat whose record says what was said and called, as far as `upto`; None is a read before there is a turn."""
+
+    def __init__(self, *answers: tuple[str, bool | None]) -> None:
+        self._answers, self.upto = answers, len(answers)
+
+    def turn(self, _request_id: int) -> Recorded:
+        return self
+
+    async def read(self) -> list[int]:
+        return list(range(self.upto))
+
+    @property
+    def words(self) -> dict[int, str]:
+        return {at: words for at, (words, _) in enumerate(self._answers)}
+
+    def view(self, at: int) -> ToolCallView:
+        return ToolCallView(f"call_{at}", f"tool_{at}", "{}", self._answers[at][1], result=at)
+
+
+def turn_frames(reply: Reply, *frames: tuple[bytes, FrameEvent]) -> Callable[[OnFrame], Awaitable[Reply]]:
+    async def work(on_frame: OnFrame) -> Reply:
+        for intent, event in frames:
+            on_frame(frame_to_json(WatchFrame(Unit("ex/Room@1", "a"), intent, 0, 0, event, 1)))
+        return reply
+
+    return work
+
+
+WAITS = Reply("awaiting_approval", 1, approvals=("a",))
+
+
+async def test_words_before_a_call_end_before_its_card_and_are_not_said_again(capsys: Any) -> None:
+    chat = Recorded(("I write it.", None))
+    view = TurnView(cast(Chat, chat), None)
+    await view.follow(turn_frames(WAITS, (b"1", Began("llm.generate")), (b"1", TextDelta("I write it."))))
+    assert capsys.readouterr().out == "I write it.\n"
+    chat._answers = (("I write it.", True),)
+    done = Reply("done", 1, text="Done.")
+    await view.follow(turn_frames(done, (b"2", Began("llm.generate")), (b"2", TextDelta("Done."))))
+    await view.close(done)
+    assert capsys.readouterr().out.splitlines()[:4] == ["→ tool_0 {}", "← 0", "", "Done."]
+
+
+async def test_words_of_an_earlier_process_are_shown_before_the_card(capsys: Any) -> None:
+    view = TurnView(cast(Chat, Recorded(("First I look.", True), ("Now I write it.", None))), 1)
+    await view.follow(turn_frames(WAITS))
+    shown = ["First I look.", "→ tool_0 {}", "← 0", "", "Now I write it."]
+    assert capsys.readouterr().out.splitlines() == shown
+
+
+async def test_a_record_ahead_of_the_frames_shows_no_words_twice(capsys: Any) -> None:
+    """A fast model, a slow terminal: the second answer is recorded before the first one's text is drawn."""
+    chat = Recorded(("One.", True), ("Two.", True))
+    chat.upto = 0
+    view = TurnView(cast(Chat, chat), 1)
+    done = Reply("done", 1, text="Three.")
+
+    async def work(on_frame: OnFrame) -> Reply:
+        chat.upto = 2
+        texts = (b"1", TextDelta("One.")), (b"2", TextDelta("Two.")), (b"3", TextDelta("Three."))
+        return await turn_frames(done, *texts)(on_frame)
+
+    await view.follow(work)
+    await view.close(done)
+    wanted = ["One.", "→ tool_0 {}", "← 0", "", "Two.", "→ tool_1 {}", "← 1", "", "Three."]
+    assert capsys.readouterr().out.splitlines()[:9] == wanted

@@ -137,7 +137,8 @@ class Chat:
         `skip_tool_catalog` leaves the catalog of prompt tools out of this turn, which the message records; so does an
         empty `tools`. See docs/prompt-tools.md.
 
-        A turn that an earlier process left open is finished first, and one of another process waited for. Raises
+        A turn that an earlier process left open is finished first, and one of another process waited for; `on_frame`
+        gets the frames of this message's turn alone. Raises
         InvalidValue (`max_tokens`; `bad_attachment`: of no such type, or over 10 MiB; `policy_denied`,
         `not_in_toolset`: a tool that may not be offered here; `bad_tool_choice`; `older_definitions`: a manifest of the
         world's own can't hold `max_tokens`), NotFound (`no_tool`), Conflict
@@ -151,16 +152,15 @@ class Chat:
         message = await self._message(text, attachments, skip_tool_catalog=skip_tool_catalog)
         quicker = ("chat_busy", "request_stale", *(("not_in_toolset",) if tools is None else ()))
         for _ in range(TRIES):
-            chat = await self._ready(on_frame)
+            chat = await self._ready()
             settings = await self._offered(chat, max_tokens, tools, tool_choice, skip_tool_catalog=skip_tool_catalog)
             said = await self._offer(message, chat, settings)
             if said is None:
                 continue
             request_id, accepted = said
-            await self.resume(on_frame)
             refused = self._refusal(accepted)
             if refused is None:
-                return await self._settled(request_id, on_frame)
+                return await self.wait(request_id, on_frame)
             if refused.code not in quicker:
                 return Reply("failed", request_id, error_code=refused.code, message=refused.message)
         raise self._busy()
@@ -201,10 +201,16 @@ class Chat:
                 raise Conflict(refused.message, code=refused.code)
         raise self._busy()
 
-    async def wait(self, request_id: int) -> Reply:
-        """Returns the reply to a message once its turn is over, or only a person can go on."""
-        await self.resume()
-        return await self._settled(request_id, None)
+    async def wait(self, request_id: int, on_frame: OnFrame | None = None) -> Reply:
+        """Returns the reply to a message once its turn is over, or only a person can go on. `on_frame` gets the frames
+        of this turn alone. Raises NotFound for a message never taken."""
+        before: Reply | None = None
+        while True:  # again if another process makes the decision that a person was asked for
+            await settle(self.backend, str(self.unit), on_frame, request_id)
+            reply = await self.reply(request_id)
+            if not reply.is_running or reply == before:
+                return reply
+            before = reply
 
     async def _message(self, text: str, attachments: Sequence[Attachment], *, skip_tool_catalog: bool) -> bytes:
         """Returns the message as its blob, and stores its attachments."""
@@ -263,7 +269,7 @@ class Chat:
         (`chat_busy`) while the last turn waits for a person."""
         require_fields("use_tools", await self._lacking())
         for _ in range(TRIES):
-            chat = await self._ready(None)
+            chat = await self._ready()
             value = await toolset_event(self.backend, tools, self.choice.provider, tool_choice)
             if chat is None:
                 await self.create()
@@ -277,12 +283,12 @@ class Chat:
                 raise InvalidValue(refused.message, code=refused.code)
         raise self._busy()
 
-    async def _ready(self, on_frame: OnFrame | None) -> ChatSettings | None:
+    async def _ready(self) -> ChatSettings | None:
         """Returns the chat's settings once no turn is open; None if there is no chat. Raises Conflict
         (`chat_busy`)."""
         lacking = await self._lacking()
         for _ in range(TRIES):
-            await self.resume(on_frame)
+            await self.resume()
             chat = await self._cell.settings(lacking)
             if chat is None or chat.turn is None or not chat.turn.is_open:
                 return chat
@@ -327,17 +333,9 @@ class Chat:
         return None
 
     async def resume(self, on_frame: OnFrame | None = None) -> None:
-        """Continues an open turn until it ends or waits for a person."""
-        await settle(self.backend, str(self.unit), on_frame)
-
-    async def _settled(self, request_id: int, on_frame: OnFrame | None) -> Reply:
-        """Returns the reply once the turn has settled: another process may have made the decision that a person was
-        asked for."""
-        before, reply = None, await self.reply(request_id)
-        while reply.is_running and reply != before:
-            await self.resume(on_frame)
-            before, reply = reply, await self.reply(request_id)
-        return reply
+        """Continues an open turn until it ends or waits for a person. `on_frame` gets the frames of this turn alone."""
+        turn = await self._cell.turn() if on_frame is not None else None
+        await settle(self.backend, str(self.unit), on_frame, turn.request_id if turn is not None else 0)
 
     async def cancel(self, reason: str = STOPPED) -> None:
         """Stops the open turn: running calls are cancelled and answered, requests for approval withdrawn. Raises

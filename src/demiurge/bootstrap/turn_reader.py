@@ -32,8 +32,9 @@ class TurnReader:
     """Follows the turn of the message `request_id`; None: of the chat's last one, whichever that is at each read.
 
     After a read: `request_id` names the turn that was read, None when the chat has no such message; `turn` is its
-    state, None for a turn before the last one; `calls` are all of its calls, in order; `answers` its messages of the
-    model; `answer` the content of the last of these, empty when there is none; `max_tokens` is the chat's.
+    state, None for a turn before the last one; `calls` are all of its calls, in order; `words` is what the model said
+    before its calls, by the place in `calls` of the first call of each answer; `answers` its messages of the model;
+    `answer` the content of the last of these, empty when there is none; `max_tokens` is the chat's.
     """
 
     def __init__(self, cell: ChatCell, request_id: int | None = None) -> None:
@@ -47,6 +48,7 @@ class TurnReader:
         self.request_id = request_id
         self.turn: TurnState | None = None
         self.calls: list[TurnCall] = []
+        self.words: dict[int, str] = {}
         self.answers: list[ChatMessage] = []
         self.answer = MessageBody()
         self._settled = 0
@@ -103,6 +105,8 @@ class TurnReader:
                 self.answers.append(message)
                 self.answer = load_body(self.cell.backend, message.message_ref)
                 proposed = self.answer.tool_calls
+                if proposed:
+                    self.words[len(self.calls)] = self.answer.text
                 changed += range(len(self.calls), len(self.calls) + len(proposed))
                 self.calls += [TurnCall(call, None) for call in proposed]
             elif message.tool is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -264,9 +265,9 @@ def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Run
         output.result(outcome, f"{unit} went on.")
         return
     chat = world.chat(unit.key)
-    view = TurnView(chat, display=PlainDisplay(quiet=settings().json))
-    portal.run(view.follow(chat.resume))
-    reply = portal.run(chat.reply())
+    request_id = portal.run(chat.reply()).request_id
+    view = TurnView(chat, request_id, PlainDisplay(quiet=settings().json))
+    reply = portal.run(view.follow(partial(chat.wait, request_id)))
     portal.run(view.close(reply))
     shown = {**outcome, "reply": reply_document(chat.id, reply)}
     if reply.status == "failed":

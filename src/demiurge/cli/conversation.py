@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from demiurge.bootstrap import Chat, Reply
+from demiurge.bootstrap.backend import OnFrame
 from demiurge.bootstrap.standing_rules import StandingRules
 from demiurge.cli import output
 from demiurge.cli.approval import GRANTED_BY_YES, SHORT, Decision
@@ -95,12 +97,15 @@ class Conversation:
     ) -> None:
         self.chat, self._portal, self._running, self._yes = chat, portal, running, yes
         self._terms, self._person, self._is_talk = terms, person, is_talk
+        self._postponed: tuple[int, TurnView | FrameLines] | None = None
+        """The turn whose decision the person postponed, and its view."""
 
-    def _view(self, *, earlier: bool = False) -> TurnView | FrameLines:
-        """Returns the view of the next turn; of an `earlier` one nothing is printed as the answer."""
+    def _view(self, request_id: int | None = None, *, earlier: bool = False) -> TurnView | FrameLines:
+        """Returns the view of the next turn, or of that of the message `request_id`; of an `earlier` one nothing is
+        printed as the answer."""
         if settings().json_lines:
             return FrameLines()
-        return TurnView(self.chat, display=self._display(earlier=earlier))
+        return TurnView(self.chat, request_id, self._display(earlier=earlier))
 
     def _display(self, *, earlier: bool) -> TurnDisplay:
         if settings().json:
@@ -116,21 +121,37 @@ class Conversation:
         return AnswerAlone(activity=activity)
 
     def take_up(self) -> Reply | None:
-        """Finishes the turn that an earlier process left open, if there is one, and shows it."""
+        """Finishes the turn that an earlier process left open, if there is one, and shows it. A turn that goes on in
+        another process is shown in a talk alone."""
         chat_state = self._portal.run(self.chat.standing())
         if chat_state is None or not chat_state.is_open:
             return None
-        message_text = self._portal.run(self.chat.messages(chat_state.last_request_id))[0]["text"]
+        if not self._is_talk and self.chat.backend.joined and not self._waiting():
+            output.notice("Another turn of this chat goes on; the message follows it.")
+            return None
+        request_id = chat_state.last_request_id
+        message_text = self._portal.run(self.chat.messages(request_id))[0]["text"]
         output.notice(f"Going on with the last turn: {message_text}")
-        return self._finish(self._view(earlier=True), None)
+        view = self._view(request_id, earlier=True)
+        return self._finish(view, self._go_on(view, request_id))
 
     def turn(self, text: str, attachments: Sequence[Path] = ()) -> Reply:
         """Sends a message; the reply has status `awaiting_approval` only if there is no terminal to ask on."""
-        return self._finish(self._view(), text, attachments)
+        view = self._view()
+        terms = self._terms._asdict()
+
+        def send(on_frame: OnFrame) -> Coroutine[Any, Any, Reply]:
+            return self.chat.send(text, attachments=attachments, on_frame=on_frame, **terms)
+
+        return self._finish(view, view.follow(send))
 
     def go_on(self) -> Reply:
         """Goes on with the open turn, after a decision."""
-        return self._finish(self._view(), None)
+        request_id = self._portal.run(self.chat.reply()).request_id
+        postponed_id, view = self._postponed or (None, None)
+        if view is None or postponed_id != request_id:
+            view = self._view(request_id)
+        return self._finish(view, self._go_on(view, request_id))
 
     def use_tools(self, tools: Sequence[str] | None) -> None:
         """Sets the toolset of the chat (see `Chat.use_tools`)."""
@@ -142,10 +163,11 @@ class Conversation:
             if line.strip():
                 require_done(self.chat.id, self.turn(line.strip()))
 
-    def _finish(self, view: TurnView | FrameLines, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
-        reply = self._wait(self._go_on(view, text, attachments))
+    def _finish(self, view: TurnView | FrameLines, work: Coroutine[Any, Any, Reply]) -> Reply:
+        reply = self._wait(work)
         while reply.status == "awaiting_approval" and self._decide_all():
-            reply = self._wait(self._go_on(view, None))
+            reply = self._wait(self._go_on(view, reply.request_id))
+        self._postponed = (reply.request_id, view) if reply.status == "awaiting_approval" else None
         self._portal.run(view.close(reply))
         if reply.status == "done" and reply.finish_reason in CUT:
             output.notice(CUT[reply.finish_reason].format(reply.max_tokens))
@@ -166,15 +188,8 @@ class Conversation:
         is_last = not (self._is_talk or self.chat.backend.joined)
         output.write("\n".join(("", *pending_lines(waiting, self._running, is_last=is_last))), stream=stream)
 
-    async def _go_on(self, view: TurnView | FrameLines, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
-        if text is not None:
-            unsent_text = text
-            terms = self._terms._asdict()
-            return await view.follow(
-                lambda on_frame: self.chat.send(unsent_text, attachments=attachments, on_frame=on_frame, **terms)
-            )
-        await view.follow(self.chat.resume)
-        return await self.chat.reply()
+    def _go_on(self, view: TurnView | FrameLines, request_id: int) -> Coroutine[Any, Any, Reply]:
+        return view.follow(partial(self.chat.wait, request_id))
 
     def _waiting(self) -> list[dict[str, Any]]:
         return self._portal.run(self.chat.backend.read.approvals(str(self.chat.unit)))

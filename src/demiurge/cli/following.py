@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from demiurge.bootstrap import Chat
+from demiurge.bootstrap import Chat, Reply
 from demiurge.bootstrap.backend import Frames, OnFrame, Shown
 from demiurge.bootstrap.chat_state import ChatStanding, Failed
 from demiurge.cli import output
@@ -79,21 +79,20 @@ _SILENT = {"role": "assistant", "text": ""}
 
 async def _show_turn(chat: Chat, request_id: int) -> None:
     view = TurnView(chat, request_id)
-    await view.follow(partial(_until_over, chat, request_id))
-    reply = await chat.reply(request_id)
+    reply = await view.follow(partial(_until_over, chat, request_id))
     await view.close(reply)
     if reply.status == "failed":
         output.write(runnable(f"(failed: {output.plain(reply.message)})"))
 
 
-async def _until_over(chat: Chat, request_id: int, on_frame: OnFrame) -> None:
+async def _until_over(chat: Chat, request_id: int, on_frame: OnFrame) -> Reply:
     async with _frames(chat) as frames:
         while True:
             shown = await frames.next()
-            if shown is not None:
+            if shown is not None and shown["request_id"] == request_id:
                 on_frame(shown)
-            if (shown is None or shown["type"] == "closed") and not await _goes_on(chat, request_id):
-                return
+            if (shown is None or shown["type"] in ("closed", "began")) and not await _goes_on(chat, request_id):
+                return await chat.reply(request_id)
 
 
 async def _goes_on(chat: Chat, request_id: int) -> bool:

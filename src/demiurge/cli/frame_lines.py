@@ -7,15 +7,13 @@ line of the command is the reply, `{"type": "reply", ...}`, or `{"type": "error"
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from demiurge.bootstrap import Reply
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.cli import output
 
 __all__ = ["FrameLines"]
-
-T = TypeVar("T")
 
 
 class FrameLines:
@@ -25,7 +23,7 @@ class FrameLines:
     def __init__(self) -> None:
         self._failure: Exception | None = None
 
-    async def follow(self, work: Callable[[OnFrame], Awaitable[T]]) -> T:
+    async def follow(self, work: Callable[[OnFrame], Awaitable[Reply]]) -> Reply:
         """Awaits `work` and prints the frames that it shows."""
         done = await work(self._print)
         if self._failure is not None:

@@ -1,7 +1,7 @@
 """One turn of a chat, followed until it is over: its calls with their results, then the streamed answer.
 
 Text comes from frames, which are not stored. Calls come from the chat's own state, so that a call that was refused, or
-that ran in an earlier process, is shown like any other.
+that ran in an earlier process, is shown like any other; so do the words before a call that no frame has brought.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.bootstrap.stored_blobs import StoredBlobs
+from demiurge.bootstrap.turn_reader import TurnReader
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT
 from demiurge.cli.call_arguments import arguments, change_text, clipped, result_text
@@ -28,8 +29,6 @@ from demiurge.world.history.call_state import problem_text
 
 __all__ = ["REPLAYED", "TurnView", "reply_document"]
 
-T = TypeVar("T")
-
 REPLAYED = " (replayed: an equal call was done before)"
 
 
@@ -41,14 +40,17 @@ def reply_document(chat_id: str, reply: Reply) -> dict[str, Any]:
 
 
 class TurnView:
-    """Shows one turn on a display, as plain text on stdout by default."""
+    """Shows one turn on a display, as plain text on stdout by default: that of the message `request_id`, None for the
+    one that the first frame is about."""
 
     def __init__(self, chat: Chat, request_id: int | None = None, display: TurnDisplay | None = None) -> None:
         self._chat = chat
         self._display: TurnDisplay = display if display is not None else PlainDisplay()
-        self._turn = chat.turn(request_id)
-        self._request_id: int | None = None
-        """The turn that is shown."""
+        self._turn: TurnReader | None = chat.turn(request_id) if request_id is not None else None
+        self._unshown: set[int] = set()
+        """The calls with news that were not shown yet."""
+        self._worded: set[int] = set()
+        """The calls before which the words of their answer, if they are the first of it, were shown."""
         self._shown: list[bool] = []
         """For each call of the turn that was shown, in order: whether its result was too."""
         self._open: dict[str, list[int]] = {}
@@ -61,26 +63,30 @@ class TurnView:
         """Id and name of the call that runs."""
         self._intent = ""
         self._text = ""
+        """The text of the answer that was shown last."""
         self._said_where = False
 
-    async def follow(self, work: Callable[[OnFrame], Awaitable[T]]) -> T:
-        """Awaits `work` and shows the turn meanwhile."""
+    async def follow(self, work: Callable[[OnFrame], Awaitable[Reply]]) -> Reply:
+        """Awaits `work`, which returns the reply, and shows the turn meanwhile."""
+        await self._catch_up(leaves_open=True)
         frames: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
         showing = asyncio.create_task(self._show(frames))
         self._display.begin_step("thinking")
         try:
-            return await work(frames.put_nowait)
+            reply = await work(frames.put_nowait)
         finally:
             frames.put_nowait(None)
             await showing
             self._display.end_step()
+        if reply.status != "done":  # what comes next is not part of this text
+            self._display.end_answer()
+        return reply
 
     async def close(self, reply: Reply) -> None:
         """Shows what the frames left out: late results, text that was not streamed, the token count."""
+        self._begin(reply.request_id)
         await self._catch_up()
-        if reply.text and self._text.strip() != reply.text.strip():
-            rest = reply.text.removeprefix(self._text) if self._text else reply.text
-            self._say(rest)
+        self._say_rest(reply.text)
         self._display.end_answer(is_final=reply.status == "done")
         if reply.status == "done":
             tokens = f"{reply.prompt_tokens} tokens in, {reply.completion_tokens} out"
@@ -89,19 +95,20 @@ class TurnView:
 
     async def _show(self, frames: asyncio.Queue[Mapping[str, Any] | None]) -> None:
         while (frame := await frames.get()) is not None:
+            self._begin(frame["request_id"])
             match frame["type"]:
                 case "began" if frame["intent"] == self._intent and self._text:
                     self._line(FAILURE, "The answer broke off; it begins again.")
                     self._text = ""
                 case "text_delta":
                     if frame["intent"] != self._intent:
-                        await self._catch_up()
+                        await self._catch_up(streams=True)
                         self._intent, self._text = frame["intent"], ""
                     self._text += frame["delta"]
                     self._say(frame["delta"])
                 case "tool_call_start":
                     if frame["tool_call_id"] not in self._open:
-                        await self._catch_up()
+                        await self._catch_up(streams=True)
                     self._running = frame["tool_call_id"], frame["tool_name"]
                     self._display.begin_step(self._running_step())
                 case "tool_progress" if frame["tool_call_id"] == self._running[0]:
@@ -110,7 +117,7 @@ class TurnView:
                     self._display.begin_step(self._running_step(clipped(frame["text"])))
                 case "tool_call_result":
                     if frame["tool_call_id"] not in self._open:
-                        await self._catch_up()
+                        await self._catch_up(streams=True)
                     self._show_outcome(frame)
                     self._display.begin_step("thinking")
                 case "status" if frame["phase"] == "thinking":
@@ -124,19 +131,44 @@ class TurnView:
         about = ", ".join(filter(None, (progress, waits)))
         return f"running {name}" + (f": {about}" if about else "")
 
-    async def _catch_up(self) -> None:
-        """Shows the calls and results in the chat's state that were not shown yet."""
+    def _begin(self, request_id: int | None) -> None:
+        """Notes which turn is shown."""
+        if self._turn is None and request_id is not None:
+            self._turn = self._chat.turn(request_id)
+
+    async def _catch_up(self, *, streams: bool = False, leaves_open: bool = False) -> None:
+        """Shows the calls and results in the chat's state that were not shown yet, and the words before them.
+
+        The state may be ahead of the frames: while the turn `streams`, calls wait for the words before them.
+        `leaves_open`: a call without a result is not shown yet, since a person may see its card next."""
+        if self._turn is None:
+            return
         with suppress(NotFound):
-            news = await self._turn.read()
-            if self._turn.request_id != self._request_id:
-                self._request_id, self._shown, self._open = self._turn.request_id, [], {}
-                self._changed = set()
-            for index in news:
-                if index >= len(self._shown) or not self._shown[index]:
-                    self._show_call(index, self._turn.view(index))
+            self._unshown.update(await self._turn.read())
+        for index in sorted(self._unshown):
+            words, call = self._turn.words.get(index, ""), self._turn.view(index)
+            if index not in self._worded:
+                if streams and words.strip() not in ("", self._text.strip()):
+                    return
+                self._say_rest(words)
+                self._worded.add(index)
+            if leaves_open and call.ok is None:
+                self._display.end_answer()
+                return
+            self._unshown.discard(index)
+            if index >= len(self._shown) or not self._shown[index]:
+                self._show_call(index, call)
+
+    def _say_rest(self, text: str) -> None:
+        """Shows what the frames have not brought of the text of an answer."""
+        if text and self._text.strip() != text.strip():
+            self._say(text.removeprefix(self._text))
+            self._text = text
 
     def _show_outcome(self, frame: Mapping[str, Any]) -> None:
         """Shows a result at once; it becomes durable a moment later."""
+        if self._turn is None:
+            return
         for index in list(self._open.get(frame["tool_call_id"], ())):
             result, call = frame["result"], self._turn.view(index)
             outcome = replace(call, ok=not frame["is_error"], result=result, replayed=frame.get("replayed", False))

@@ -125,6 +125,8 @@ class _Turn:
         async with aclosing(self.chat.backend.run.settling(str(self.chat.unit))) as frames:
             async for frame in frames:
                 kind = frame["type"]
+                if frame["request_id"] != self.request_id:
+                    continue
                 if kind == "began" and frame["intent"] == self.intent:
                     yield Status("thinking", AGAIN)
                     yield TextDelta("\n\n")

@@ -157,6 +157,15 @@ class UnitState:
         """The ids of the intents that wait for a person."""
         return tuple(intent.id for intent in self.intents.values() if intent.awaits_approval)
 
+    def request_of(self, intent: OpenIntent) -> int | None:
+        """Returns the `request_id` of the event that began the intent's plan; None if it has none. In a chat this is
+        the number of the message whose turn the intent belongs to."""
+        while intent.origin["kind"] == "tool" and intent.origin["parent"] in self.intents:
+            intent = self.intents[intent.origin["parent"]]
+        plan = self.plans.get(intent.origin["id"]) if intent.origin["kind"] == "plan" else None
+        found = plan.input.get("request_id") if plan is not None and isinstance(plan.input, Mapping) else None
+        return found if type(found) is int else None
+
     @property
     def is_open(self) -> bool:
         """True while a plan runs or an intent is open."""

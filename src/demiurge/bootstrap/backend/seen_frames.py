@@ -10,7 +10,7 @@ from demiurge.world.watching.frame import Closed, Lagged
 
 __all__ = ["SeenFrames"]
 
-_PLACE: Final = ("unit", "intent", "attempt", "end", "type")
+_PLACE: Final = ("unit", "request_id", "intent", "attempt", "end", "type")
 
 
 class SeenFrames:

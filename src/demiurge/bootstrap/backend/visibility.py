@@ -56,7 +56,7 @@ _FRAMES: Final[Mapping[str, frozenset[str]]] = {
 }
 """The public fields of a frame, by its type: what the runner puts there is what the tool's redaction allows."""
 
-_PLACE: Final = frozenset({"unit", "intent", "attempt", "offset", "end", "type"})
+_PLACE: Final = frozenset({"unit", "request_id", "intent", "attempt", "offset", "end", "type"})
 
 
 def sees_records(caller: Caller) -> bool:

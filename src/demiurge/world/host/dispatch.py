@@ -244,7 +244,7 @@ class Dispatcher:
                 result = await adapter.preflight(call) if live.failure is None else None
                 if result is None or intent.id not in live.state.intents:
                     return
-                strip = self._broadcast.begin(unit, intent.id, 0, intent.kind)
+                strip = self._strip(live, intent, 0)
                 for event in shown:
                     strip.show(event)
                 await self._settle(live, intent, self._receipt(intent, result, call))
@@ -292,7 +292,7 @@ class Dispatcher:
             return await self._answered(live, intent, STOPPED)
         live.begun.discard(intent.id)
         faults.point("effect.attempted")
-        strip = self._broadcast.begin(unit, intent.id, attempts, intent.kind)
+        strip = self._strip(live, intent, attempts)
         injections = Injections()
         masking = Masking(injections, strip.show)
         call = EffectCall(
@@ -325,7 +325,7 @@ class Dispatcher:
     ) -> tuple[Result, EffectCall | None]:
         """Returns the result that an adapter words, or `otherwise` if the adapter fails. Watchers see it like any
         other. It needs no attempt, because nothing is done outside."""
-        unit, strip = live.state.unit, self._broadcast.begin(live.state.unit, intent.id, 0, intent.kind)
+        unit, strip = live.state.unit, self._strip(live, intent, 0)
         call = EffectCall(unit, intent, self._manifests[intent.manifest], intent.caller, self._services, strip.show)
         try:
             return await word(call), call
@@ -334,6 +334,11 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the other result stands if the adapter fails
             log.error("the adapter of %s failed: %s", intent.kind, type(error).__name__)
             return otherwise, None
+
+    def _strip(self, live: LiveUnit, intent: OpenIntent, attempt: int) -> Strip:
+        """Returns the new strip of an attempt."""
+        state = live.state
+        return self._broadcast.begin(state.unit, intent.id, attempt, intent.kind, state.request_of(intent))
 
     def _attempt(self, live: LiveUnit, intent: OpenIntent, number: int) -> Attempt:
         key, claiming = attempt_key(intent, number), self._claiming.get(intent.kind)

@@ -51,12 +51,16 @@ class Strip:
         "closed",
         "end",
         "intent",
+        "request_id",
         "unit",
         "watchers",
     )
 
-    def __init__(self, unit: Unit, intent: bytes, attempt: int, watchers: list[Watcher], end: int = 0) -> None:
-        self.unit, self.intent, self.attempt, self.watchers, self.end = unit, intent, attempt, watchers, end
+    def __init__(
+        self, unit: Unit, request_id: int | None, intent: bytes, attempt: int, watchers: list[Watcher], end: int = 0
+    ) -> None:
+        self.unit, self.request_id, self.intent, self.attempt = unit, request_id, intent, attempt
+        self.watchers, self.end = watchers, end
         self.closed: Closed | None = None
         self._left = LONGEST
         self._text = StringIO()
@@ -111,7 +115,7 @@ class Strip:
             yield self._frame(self.end, self.closed)
 
     def _frame(self, offset: int, event: FrameEvent) -> WatchFrame:
-        return WatchFrame(self.unit, self.intent, self.attempt, offset, event)
+        return WatchFrame(self.unit, self.intent, self.attempt, offset, event, self.request_id)
 
 
 class Watcher:
@@ -151,7 +155,7 @@ class Watcher:
         is told."""
         place = self._places.get(intent)
         if place is not None and intent not in self._behind:
-            strip = Strip(unit, intent, place.attempt, [], end=place.offset)
+            strip = Strip(unit, place.request_id, intent, place.attempt, [], end=place.offset)
             strip.closed = Closed(seq)
             self.notice_end(strip)
 
@@ -164,7 +168,7 @@ class Watcher:
         self._more.clear()
         for strip in behind.values():
             frames += strip.read(self._read_to(strip))
-            self._places[strip.intent] = ShownSoFar(strip.attempt, strip.end)
+            self._places[strip.intent] = ShownSoFar(strip.attempt, strip.end, strip.request_id)
             if strip.closed is not None:
                 del self._places[strip.intent]
         return frames
@@ -192,8 +196,8 @@ class Watcher:
     def _read_to(self, strip: Strip) -> int:
         """Returns the offset up to which the watcher has read the strip; 0 if its place belongs to another attempt or
         lies beyond the strip."""
-        attempt, offset = self._places.get(strip.intent, (-1, 0))
-        return offset if attempt == strip.attempt and offset <= strip.end else 0
+        place = self._places.get(strip.intent)
+        return place.offset if place is not None and place.attempt == strip.attempt and place.offset <= strip.end else 0
 
 
 class Broadcast:
@@ -205,9 +209,9 @@ class Broadcast:
         self._strips: dict[bytes, Strip] = {}
         self._watchers: list[Watcher] = []
 
-    def begin(self, unit: Unit, intent: bytes, attempt: int, kind: str) -> Strip:
+    def begin(self, unit: Unit, intent: bytes, attempt: int, kind: str, request_id: int | None = None) -> Strip:
         """Returns a new strip for a durable attempt. The strip of an earlier attempt is dropped."""
-        strip = self._strips[intent] = Strip(unit, intent, attempt, self._watching(unit))
+        strip = self._strips[intent] = Strip(unit, request_id, intent, attempt, self._watching(unit))
         strip.show(Began(kind))
         return strip
 

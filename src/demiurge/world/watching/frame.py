@@ -50,22 +50,25 @@ FrameEvent: TypeAlias = AiEvent | Began | Closed | Lagged
 
 
 class ShownSoFar(NamedTuple):
-    """How far an intent was shown: all of `attempt` before `offset`."""
+    """How far an intent was shown: all of `attempt` before `offset`. `request_id` as in WatchFrame."""
 
     attempt: int
     """Number of the attempt, from 0 (docs/architecture.md, rule 3)."""
     offset: int
     """Offset from 0: one for each character of text (code point) and one for each other event."""
+    request_id: int | None = None
 
 
 class WatchFrame(NamedTuple):
-    """One event that watchers see. A Lagged belongs to no intent, and to no unit if all are watched."""
+    """One event that watchers see. A Lagged belongs to no intent, and to no unit if all are watched. `request_id` is
+    the number of the message whose turn the intent belongs to, None for an intent of no turn."""
 
     unit: Unit | None
     intent: bytes
     attempt: int
     offset: int
     event: FrameEvent
+    request_id: int | None = None
 
     @property
     def end(self) -> int:
@@ -76,12 +79,13 @@ class WatchFrame(NamedTuple):
 
 
 def frame_to_json(frame: WatchFrame) -> dict[str, Any]:
-    """Returns `{unit, intent, attempt, offset, end, type, ...}` with the fields of the event; `intent` in
+    """Returns `{unit, request_id, intent, attempt, offset, end, type, ...}` with the fields of the event; `intent` in
     hexadecimal."""
     place = {"attempt": frame.attempt, "offset": frame.offset, "end": frame.end}
+    whose = {"unit": str(frame.unit or ""), "request_id": frame.request_id, "intent": frame.intent.hex()}
     event = {"delta": frame.event.delta} if isinstance(frame.event, TextDelta) else asdict(frame.event)
     shown = {name: _sendable(value) if isinstance(value, str) else value for name, value in event.items()}
-    return {"unit": str(frame.unit or ""), "intent": frame.intent.hex(), **place, "type": frame.event.type, **shown}
+    return {**whose, **place, "type": frame.event.type, **shown}
 
 
 def places_of(frames: Iterable[Mapping[str, Any]]) -> dict[bytes, tuple[Unit, ShownSoFar]]:
@@ -93,7 +97,9 @@ def places_of(frames: Iterable[Mapping[str, Any]]) -> dict[bytes, tuple[Unit, Sh
             if frame["type"] == Lagged.type:
                 continue
             intent = bytes.fromhex(frame["intent"])
-            places[intent] = (Unit.parse(frame["unit"]), ShownSoFar(_nat(frame, "attempt"), _nat(frame, "end")))
+            request_id = _nat(frame, "request_id") if frame["request_id"] is not None else None
+            place = ShownSoFar(_nat(frame, "attempt"), _nat(frame, "end"), request_id)
+            places[intent] = (Unit.parse(frame["unit"]), place)
             if frame["type"] == Closed.type:
                 del places[intent]
     except (KeyError, TypeError, ValueError) as error:
