@@ -5,17 +5,18 @@ import gzip
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from demiurge.errors import InvalidValue, UsageError
 from demiurge.models.client import ModelClient
 from demiurge.models.request import GenerateRequest
-from demiurge.tools.events import AiEvent, TextDelta
+from demiurge.tools.events import AiEvent, Status, TextDelta
 from demiurge.tools.spec import ToolSpec
 from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.wire.errors import ProviderError
@@ -565,3 +566,50 @@ async def test_a_response_format_is_sent(server: Any, chat_text: Any) -> None:
     server.script = [chat_text("{}")]
     await send(a_request(server.url, response_format=TextFormat("x", '{"type": "object"}')))
     assert server.seen[0].body["response_format"]["json_schema"]["schema"] == {"type": "object"}
+
+
+READ = [
+    {"choices": [{"index": 0, "delta": {"role": "assistant"}}], "prompt_progress": {"total": 900, "processed": read}}
+    for read in (0, 300, 600, 900)
+]
+SAID = {"choices": [{"index": 0, "delta": {"content": "Yes."}, "finish_reason": "stop"}]}
+
+
+@pytest.mark.parametrize("provider", ["local", "openai-chat"])
+async def test_a_local_model_has_time_as_long_as_it_reads_and_says_how_far_it_is(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four parts, 400 s apart, where a request may take 600 s: a provider's is over, a local one's counts anew."""
+    loop, later = asyncio.get_running_loop(), 0.0
+    now = loop.time
+    monkeypatch.setattr(loop, "time", lambda: now() + later)
+
+    class Slow(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            nonlocal later
+            for part in (*READ, SAID):
+                later += 400.0
+                yield f"data: {json.dumps(part)}\n\n".encode()
+                await asyncio.sleep(0)  # the limit's timer has its turn
+            yield b"data: [DONE]\n\n"
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content).get("return_progress", False))
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Slow())
+
+    asked: list[bool] = []
+    seen: list[AiEvent] = []
+    request = a_request("http://127.0.0.1:9/v1", provider)
+    sending = send(request, on_event=seen.append, transport=httpx.MockTransport(answer))
+    if provider == "local":
+        assert (await sending)[0].text == "Yes."
+        assert seen == [
+            Status("thinking", "reading the prompt: 33 %"),
+            Status("thinking", "reading the prompt: 66 %"),
+            TextDelta("Yes."),
+        ]
+    else:
+        with pytest.raises(ProviderError) as failed:
+            await sending
+        assert failed.value.code == "timeout"
+    assert asked == [provider == "local"]

@@ -70,8 +70,10 @@ class ModelClient:
     with`.
 
     `connect_s` limits the time to connect, `read_idle_s` the silence between two parts of an answer, the request's
-    `timeout_s` the whole request. A cancelled request closes its connection at once. `clock` and `sleep` belong
-    together: waits are measured by the clock. `transport`: what sends the requests, in place of the pool.
+    `timeout_s` the whole request. Of the local model, which is as slow as its machine is busy, `timeout_s` limits the
+    silence alone: as long as it reads the prompt or writes, it has time. A cancelled request closes its connection at
+    once. `clock` and `sleep` belong together: waits are measured by the clock. `transport`: what sends the requests,
+    in place of the pool.
     """
 
     def __init__(
@@ -129,8 +131,9 @@ class ModelClient:
         message = self._message(row, request, base_url)
         emit = on_event or _ignore
         try:
-            async with asyncio.timeout(request.timeout_s):
-                return await self._attempts(row, request, message, emit)
+            async with asyncio.timeout(request.timeout_s) as limit:
+                heard = _restarting(limit, request.timeout_s) if row.limit_restarts else _nothing
+                return await self._attempts(row, request, message, emit, heard)
         except TimeoutError:
             raise ProviderError(code="timeout") from None
         except ProviderError as error:
@@ -150,14 +153,22 @@ class ModelClient:
             headers["Idempotency-Key"] = request.idempotency_key
         body = json.dumps(build(row, request, base_url), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         try:
-            return self._http.build_request(
+            made = self._http.build_request(
                 "POST", base_url + row.path, headers=headers, content=mend_surrogates(body).encode()
             )
         except httpx.InvalidURL:
             raise UsageError("The base URL is not a web address.", code="bad_base_url") from None
+        if row.limit_restarts:
+            made.extensions["timeout"] |= {"read": request.timeout_s}
+        return made
 
     async def _attempts(
-        self, row: Provider, request: GenerateRequest, message: httpx.Request, emit: OnEvent
+        self,
+        row: Provider,
+        request: GenerateRequest,
+        message: httpx.Request,
+        emit: OnEvent,
+        heard: Callable[[], None],
     ) -> Completion:
         endpoint = (f"{message.url.scheme}://{message.url.netloc.decode()}", request.api_key)
         deadline = self._now_s() + request.timeout_s
@@ -167,7 +178,7 @@ class ModelClient:
             try:
                 async with self._open(message) as response:
                     if response.status_code == 200:
-                        return await self._answer(row, request, response, emit)
+                        return await self._answer(row, request, response, emit, heard)
                     error = await _refusal(response, request.api_key)
                     wait = self._retry.after_refusal(attempt, error, response.headers)
             except httpx.TransportError as cause:
@@ -207,7 +218,12 @@ class ModelClient:
             await response.aclose()
 
     async def _answer(
-        self, row: Provider, request: GenerateRequest, response: httpx.Response, emit: OnEvent
+        self,
+        row: Provider,
+        request: GenerateRequest,
+        response: httpx.Response,
+        emit: OnEvent,
+        heard: Callable[[], None],
     ) -> Completion:
         """Decodes a 200. Its failures are final: none of them leaves as an httpx error, which could be retried."""
         text_calls = None
@@ -219,7 +235,7 @@ class ModelClient:
             raise ProviderError(code="bad_response", status=200, detail="the answer is compressed, unasked")
         decoder: StreamDecoder = row.wire.Decoder()
         try:
-            await _pump(response, decoder, emit)
+            await _pump(response, decoder, emit, heard)
         except httpx.TimeoutException:
             raise ProviderError(code="timeout", status=200) from None
         except httpx.TransportError:
@@ -228,9 +244,19 @@ class ModelClient:
         return completion if text_calls is None else text_calls.finish(completion)
 
 
-async def _pump(response: httpx.Response, decoder: StreamDecoder, emit: OnEvent) -> None:
+def _restarting(limit: asyncio.Timeout, seconds: float) -> Callable[[], None]:
+    """Returns a function that lets a time limit count anew."""
+    return lambda: limit.reschedule(asyncio.get_running_loop().time() + seconds)
+
+
+def _nothing() -> None:
+    return None
+
+
+async def _pump(response: httpx.Response, decoder: StreamDecoder, emit: OnEvent, heard: Callable[[], None]) -> None:
     size = 0
     async for chunk in response.aiter_raw():
+        heard()
         size += len(chunk)
         if size > _MAX_ANSWER_BYTES:
             raise ProviderError(code="bad_response", status=200, detail="the answer is longer than 64 MiB")

@@ -70,7 +70,14 @@ class Provider:
     takes: tuple[type[Image | Audio], ...] = (Image, Audio)
     writes_calls_as_text: bool = False
     json_tool_protocol: bool = False
+    limit_restarts: bool = False
     prompt_catalog: bool = True
+
+    @property
+    def strict_calls(self) -> bool:
+        """Returns whether the provider keeps a call's arguments to the tool's schema if it is asked to."""
+        speaks = self.wire in (openai_responses, openai_chat) and bool(self.path)
+        return speaks and not (self.writes_calls_as_text or self.json_tool_protocol)
 
     def with_json_tools(self) -> Provider:
         """Returns the row of the same provider for models without native tool calling."""
@@ -142,7 +149,8 @@ _ROWS = (
         limit="max_tokens",
         limit_elsewhere="max_tokens",
         default_model="qwen2.5-coder-1.5b-instruct",
-        extra=_USAGE,
+        extra={**_USAGE, "return_progress": True},
+        limit_restarts=True,
         is_free=True,
         takes=(),
         writes_calls_as_text=True,

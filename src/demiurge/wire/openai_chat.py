@@ -334,6 +334,8 @@ class Decoder(StreamedAnswer):
         chunk = event.body
         if chunk.get("error") or event.name == "error" or chunk.get("object") == "error":
             raise provider_error(chunk)
+        if (read := _percent_read(chunk)) is not None:
+            yield Status("thinking", f"reading the prompt: {read} %")
         shown = self._deltas.add(chunk)
         if shown.thinks:
             yield from self._once("thinking", Status(phase="thinking"))
@@ -345,3 +347,13 @@ class Decoder(StreamedAnswer):
     def _body(self) -> Mapping[str, Any] | None:
         over = self._deltas.is_over(done=self._stream.done)
         return self._deltas.body() if self._deltas.started and over else None
+
+
+def _percent_read(chunk: Mapping[str, Any]) -> int | None:
+    """Returns how much of the prompt a llama.cpp server has read, as it says after each batch (`return_progress`); None
+    before the first and after the last one."""
+    progress = fields.mapping(chunk, "prompt_progress")
+    read, total = progress.get("processed"), progress.get("total")
+    if type(read) is not int or type(total) is not int or not 0 < read < total:
+        return None
+    return 100 * read // total

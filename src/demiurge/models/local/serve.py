@@ -21,6 +21,8 @@ import sys
 from typing import Any
 
 _CACHE_MIB = 256
+_BATCH = 128
+"""The tokens of a prompt that are read at once. After each batch the server says how far it has read."""
 _QUIET = -1
 _CHATTY = 4
 
@@ -59,6 +61,7 @@ def _settings(native: Any, request: dict[str, Any]) -> Any:
     settings.use_jinja = True
     settings.n_ctx = request["context"]
     settings.n_parallel = 1
+    settings.n_batch = _BATCH
     settings.sampling.temp = 0.0
     settings.cpuparams.n_threads = max(1, cores - 1)
     settings.cpuparams_batch.n_threads = cores
