@@ -293,3 +293,29 @@ async def test_the_claims_of_an_answer_are_checked(served: Served) -> None:
     assert (await user.get("/api/chats/c1/claims?request_id=2")).status_code == 404
     assert (await user.get("/api/chats/c1/claims?role=king")).status_code == 422
     assert (await (await served.client("viewer")).get("/api/chats/c1/claims")).status_code == 403
+
+
+async def test_a_message_names_its_model_its_provider_its_toolset_and_its_choice(served: Served) -> None:
+    """As the event does; the toolset asks for strict calls."""
+    user = await served.client()
+    served.provider.say(served.provider.answer(served.provider.text("Yes.")))
+    ref = await served.world.tools_ref("order_part", strict=True)
+    terms = {"model": "gpt-other", "provider": "openai", "tools_ref": ref, "tool_choice": {"name": "order_part"}}
+    done = await user.post("/api/chats/c1/messages", json={"text": "Hello", "wait": True, **terms})
+    assert done.json()["status"] == "done", done.text
+    sent = served.provider.seen[-1]
+    assert (sent["model"], sent["tool_choice"]["name"]) == ("gpt-other", "order_part")
+    assert [(entry["name"], entry["strict"]) for entry in sent["tools"]] == [("order_part", True)]
+    chat = await served.world.state("demiurge/Demiurge@1", "c1")
+    assert chat is not None
+    assert (chat["model"], chat["provider"], chat["tools_ref"]) == ("gpt-other", "openai-responses", ref)
+    for wrong in (
+        {"tools": [], "tools_ref": ref},
+        {"provider": "acme"},
+        {"tools_ref": "sha256:7"},
+        {"tool_choice": "x"},
+    ):
+        refused = await user.post("/api/chats/c1/messages", json={"text": "Hello", **wrong})
+        assert 400 <= refused.status_code < 500, refused.text
+    await served.world.chat("c1").send("Again")
+    assert served.provider.seen[-1]["model"] != "gpt-other", "a message without a model takes the world's"

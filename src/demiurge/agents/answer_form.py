@@ -12,7 +12,7 @@ from demiurge.tools.foreign.schema import ForeignSchema
 from demiurge.values import canonical_json
 from demiurge.wire.items import TextFormat
 
-__all__ = ["BAD_ANSWER", "AnswerForm"]
+__all__ = ["BAD_ANSWER", "ResponseForm"]
 
 BAD_ANSWER: Final = "bad_answer"
 """The code of a turn that failed because the model's answer has not the form that was asked for."""
@@ -21,13 +21,13 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerForm:
+class ResponseForm:
     """A response format and the validator of its schema."""
 
     schema: ForeignSchema
 
     @classmethod
-    def of(cls, given: object) -> AnswerForm:
+    def of(cls, given: object) -> ResponseForm:
         """Returns the form of a TextFormat. Raises InvalidValue (`response_format`) for anything else, a name that
         providers refuse, and a schema that is none; Unavailable without the extra `foreign`."""
         if not isinstance(given, TextFormat):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 
-from demiurge.agents.answer_form import BAD_ANSWER, AnswerForm
+from demiurge.agents.answer_form import BAD_ANSWER, ResponseForm
 from demiurge.agents.conversation import ConversationState, read
 from demiurge.agents.turn import Turn, TurnStatus
 from demiurge.errors import DemiurgeError, UsageError
@@ -79,7 +79,7 @@ class LoopSettings:
     max_tool_rounds: int
     ctx: ToolPolicyContext | ToolContext | None
     entropy: Entropy
-    form: AnswerForm | None = None
+    form: ResponseForm | None = None
 
 
 class Exchange:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from demiurge.agents.answer_form import AnswerForm
+from demiurge.agents.answer_form import ResponseForm
 from demiurge.agents.conversation import ConversationState, read
 from demiurge.agents.exchange import Exchange, LoopSettings
 from demiurge.agents.run import AgentRun
@@ -73,7 +73,7 @@ class AgentLoop:
             base_url=base_url,
             timeout_s=timeout_s,
         )
-        form = AnswerForm.of(response_format) if response_format is not None else None
+        form = ResponseForm.of(response_format) if response_format is not None else None
         preface = (Message("system", (Text(system_prompt),)),) if system_prompt else ()
         source = entropy if entropy is not None else SystemEntropy()
         self._settings = LoopSettings(model, runner, request, preface, max_tool_rounds, ctx, source, form)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from demiurge.apps.demiurge import CHAT, MAX_TOKENS
+from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.bootstrap.backend.operations import OPERATIONS
 from demiurge.bootstrap.backend.settling import settle
@@ -21,16 +21,15 @@ from demiurge.bootstrap.chat_state import ChatCell, ChatSettings, ChatStanding, 
 from demiurge.bootstrap.decided_calls import with_decisions
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.message_body import Attachment, MessageBody, load_body, load_view, store_attachments
+from demiurge.bootstrap.message_terms import MessageTerms
 from demiurge.bootstrap.models import Choice
 from demiurge.bootstrap.reply import Reply, ToolCallView
 from demiurge.bootstrap.reply_claims import ReplyClaims, check_answers, require_role
-from demiurge.bootstrap.toolset import message_tools, toolset_event
+from demiurge.bootstrap.toolset import toolset_event
 from demiurge.bootstrap.trace_view import TraceTree, records_of_chat, trace_trees
 from demiurge.bootstrap.turn_outcome import failures_of, messages_from, reply_of
 from demiurge.bootstrap.turn_reader import TurnReader
 from demiurge.errors import Conflict, InvalidValue, NotFound, UsageError
-from demiurge.models.providers import provider as provider_row
-from demiurge.registry.catalog_text import PROMPT_TOOL
 from demiurge.sessions.session import Session
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
@@ -122,8 +121,11 @@ class Chat:
         attachments: Sequence[Attachment] = (),
         max_tokens: int | None = None,
         tools: Sequence[str] | None = None,
+        tools_ref: Ref | None = None,
         tool_choice: ToolChoice | None = None,
         skip_tool_catalog: bool = False,
+        model: str | None = None,
+        provider: str | None = None,
         on_frame: OnFrame | None = None,
     ) -> Reply:
         """Sends a message and waits until the turn is over or only a person can go on.
@@ -132,29 +134,26 @@ class Chat:
         a `StoredAttachment`; their first bytes say what they are. `max_tokens`, at least 1, bounds each answer of the
         model from now on in this chat; a chat that was never given one takes the setting of the world's manifest.
 
-        `tools` are the only ones that the model may call in this turn, None those of the chat (see `use_tools`);
-        `tool_choice` is for the first request of this turn: "auto", "none", "required" or a `NamedTool`.
-        `skip_tool_catalog` leaves the catalog of prompt tools out of this turn, which the message records; so does an
-        empty `tools`. See docs/prompt-tools.md.
+        `model` and `provider` answer this message in place of the chat's; a provider alone is asked for its default
+        model. `tools` are the only ones that the model may call in this turn, None those of the chat (see
+        `use_tools`); `tools_ref` is a toolset that is stored (`World.tools_ref`), in place of `tools`. `tool_choice`
+        is for the first request of this turn: "auto", "none", "required" or a `NamedTool`. `skip_tool_catalog` leaves
+        the catalog of prompt tools out of this turn, which the message records; so does an empty `tools`. See
+        docs/prompt-tools.md.
 
         A turn that an earlier process left open is finished first, and one of another process waited for; `on_frame`
-        gets the frames of this message's turn alone. Raises
-        InvalidValue (`max_tokens`; `bad_attachment`: of no such type, or over 10 MiB; `policy_denied`,
-        `not_in_toolset`: a tool that may not be offered here; `bad_tool_choice`; `older_definitions`: a manifest of the
-        world's own can't hold `max_tokens`), NotFound (`no_tool`), Conflict
-        (`chat_busy`) while the last turn waits for a person, Unavailable when a file can't be read or the disk can't
-        take it.
+        gets the frames of this message's turn alone. Raises InvalidValue (`max_tokens`; `bad_attachment`: of no such
+        type, or over 10 MiB; `policy_denied`, `not_in_toolset`: a tool that may not be offered here;
+        `bad_tool_choice`; `older_definitions`: a manifest of the world's own can't hold `max_tokens`), NotFound
+        (`no_tool`), Conflict (`chat_busy`) while the last turn waits for a person, Unavailable when a file can't be
+        read or the disk can't take it.
         """
-        if max_tokens is not None:
-            if type(max_tokens) is not int or max_tokens < 1:
-                raise InvalidValue("is a number of tokens, at least 1", path="max_tokens")
-            require_fields("max_tokens", await self._lacking())
+        terms = MessageTerms(self.choice, max_tokens, tools, tools_ref, tool_choice, skip_tool_catalog, model, provider)
         message = await self._message(text, attachments, skip_tool_catalog=skip_tool_catalog)
-        quicker = ("chat_busy", "request_stale", *(("not_in_toolset",) if tools is None else ()))
+        quicker = ("chat_busy", "request_stale", *(("not_in_toolset",) if tools is None and tools_ref is None else ()))
         for _ in range(TRIES):
             chat = await self._ready()
-            settings = await self._offered(chat, max_tokens, tools, tool_choice, skip_tool_catalog=skip_tool_catalog)
-            said = await self._offer(message, chat, settings)
+            said = await self._offer(message, chat, await terms.fields(self.backend, chat))
             if said is None:
                 continue
             request_id, accepted = said
@@ -172,30 +171,31 @@ class Chat:
         attachments: Sequence[Attachment] = (),
         max_tokens: int | None = None,
         tools: Sequence[str] | None = None,
+        tools_ref: Ref | None = None,
         tool_choice: ToolChoice | None = None,
         skip_tool_catalog: bool = False,
+        model: str | None = None,
+        provider: str | None = None,
     ) -> Said:
         """Takes a message in and returns at once; the process that owns the world goes on with the turn.
 
         The arguments are those of `send`. Raises as `send`; Conflict (`chat_busy`) also while a turn goes on."""
+        terms = MessageTerms(self.choice, max_tokens, tools, tools_ref, tool_choice, skip_tool_catalog, model, provider)
         lacking = await self._lacking()
-        if max_tokens is not None:
-            require_fields("max_tokens", lacking)
         message = await self._message(text, attachments, skip_tool_catalog=skip_tool_catalog)
         for _ in range(TRIES):
             chat = await self._cell.settings(lacking)
             if chat is not None and chat.turn is not None and chat.turn.is_open:
                 why = f"The last turn of chat {self.id} is not over; wait for it, decide what it waits for, or stop it."
                 raise Conflict(why, code="chat_busy")
-            settings = await self._offered(chat, max_tokens, tools, tool_choice, skip_tool_catalog=skip_tool_catalog)
-            said = await self._offer(message, chat, settings)
+            said = await self._offer(message, chat, await terms.fields(self.backend, chat))
             if said is None:
                 continue
             request_id, accepted = said
             refused = self._refusal(accepted)
             if refused is None:
                 return Said(request_id, accepted)
-            if refused.code in ("bad_attachment", "bad_message"):
+            if refused.code in ("bad_attachment", "bad_message", "not_in_toolset"):
                 raise InvalidValue(refused.message, code=refused.code)
             if refused.code != "request_stale":
                 raise Conflict(refused.message, code=refused.code)
@@ -231,34 +231,6 @@ class Chat:
             if conflict.code != "catalog_changed":
                 raise
             return None
-
-    async def _offered(
-        self,
-        chat: ChatSettings | None,
-        max_tokens: int | None,
-        tools: Sequence[str] | None,
-        tool_choice: ToolChoice | None,
-        *,
-        skip_tool_catalog: bool,
-    ) -> dict[str, Any]:
-        """Returns what a message brings beside its words: the model, the limit, the tools, and the catalog unless the
-        message or its provider goes without one."""
-        own_tools = chat.own_tools_ref if chat is not None else None
-        limit = max_tokens if max_tokens is not None or chat is None else chat.own_max_tokens
-        has_catalog = not skip_tool_catalog and (tools is None or bool(tools)) and await self._may_have_catalog()
-        offered = await message_tools(
-            self.backend, own_tools, tools, self.choice.provider, tool_choice, has_catalog=has_catalog
-        )
-        settings = {**await self._settings(limit), **offered.fields}
-        if not has_catalog:
-            return settings
-        return {**settings, "catalog_ref": await self.backend.run.prompt_catalog(PROMPT_TOOL in offered.names)}
-
-    async def _may_have_catalog(self) -> bool:
-        """Returns whether prompts to the chat's model have the catalog of prompt tools; under older owners and older
-        definitions none has."""
-        has_row = provider_row(self.choice.provider).prompt_catalog
-        return has_row and bool((await self.backend.read.info()).get("prompt_catalog"))
 
     async def use_tools(self, tools: Sequence[str] | None, *, tool_choice: ToolChoice | None = None) -> None:
         """Lets the model call these tools alone, from now on in this chat; None: all that the tool policy allows.
@@ -426,18 +398,6 @@ class Chat:
             raise NotFound(f"Chat {self.id} has no message {request_id}.", code="chat_unknown")
         found = await asyncio.to_thread(lambda: list(check_answers(self.backend, messages, role)))
         return [reply for reply in found if request_id in (None, reply.request_id)]
-
-    async def _settings(self, max_tokens: int | None) -> dict[str, Any]:
-        """Returns the model, provider and limit for the next message. `max_tokens`: the chat's own, None for the
-        setting of the manifest."""
-        info = await self.backend.read.info()
-        own = {"own_max_tokens": True if max_tokens is not None else None}
-        return {
-            "model": self.choice.model,
-            "provider": self.choice.provider,
-            "max_tokens": max_tokens or info["settings"].get("max_tokens", MAX_TOKENS),
-            **({} if "demiurge/UserMessage@1.own_max_tokens" in info.get("lacking", ()) else own),
-        }
 
     async def _lacking(self) -> Collection[str]:
         """Returns the fields that the world's manifest lacks because it is from an older version (`chat_fields`)."""

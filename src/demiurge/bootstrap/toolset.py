@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,15 +16,17 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, parse_ref
 from demiurge.wire.items import NamedTool, ToolChoice
-from demiurge.world.toolset import choice_tag, encode_toolset, narrowed
+from demiurge.world.toolset import choice_tag, encode_toolset, narrowed, read_toolset
 
-__all__ = ["MessageTools", "message_tools", "store_toolset", "toolset_event"]
+__all__ = ["MessageTools", "brought_tools", "message_tools", "store_toolset", "toolset_event"]
 
 
-async def store_toolset(backend: Backend, tools: Sequence[str], provider: str, tool_choice: ToolChoice | None) -> Ref:
+async def store_toolset(
+    backend: Backend, tools: Sequence[str], provider: str, tool_choice: ToolChoice | None, *, strict: bool = False
+) -> Ref:
     """Stores a toolset, as `World.tools_ref` describes."""
     specs = await _specs(backend, tools or None)
-    return _stored(backend, specs, provider, _checked_choice(specs, tool_choice))
+    return _stored(backend, specs, provider, _checked_choice(specs, tool_choice), strict=strict)
 
 
 async def toolset_event(
@@ -87,6 +90,16 @@ async def message_tools(
     return MessageTools(fields, frozenset(spec.name for spec in specs))
 
 
+async def brought_tools(backend: Backend, ref: Ref, tool_choice: ToolChoice | None) -> MessageTools:
+    """Returns what a message offers with a toolset that is stored. Raises InvalidValue (`bad_toolset`,
+    `bad_tool_choice`), NotFound."""
+    names = [name for name, _ in read_toolset(await asyncio.to_thread(backend.read.get_blob, ref)).entries]
+    if isinstance(tool_choice, NamedTool):
+        tool_choice = NamedTool(checked_id(tool_choice.name))
+    choice = choice_tag(tool_choice) if tool_choice is not None else None
+    return MessageTools({"tools_ref": ref, "tool_choice": choice}, frozenset(names))
+
+
 async def _specs(backend: Backend, tools: Sequence[str] | None) -> list[ToolSpec]:
     """Returns the specs of these tools, each once; of all that a model may see if None."""
     info = await backend.read.info()
@@ -111,8 +124,15 @@ def _checked_choice(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None) -
     return choice
 
 
-def _stored(backend: Backend, specs: Sequence[ToolSpec], provider: str, tool_choice: ToolChoice | None) -> Ref:
-    return backend.run.put_blob(encode_toolset(provider_row(provider).name, specs, tool_choice))
+def _stored(
+    backend: Backend,
+    specs: Sequence[ToolSpec],
+    provider: str,
+    tool_choice: ToolChoice | None,
+    *,
+    strict: bool = False,
+) -> Ref:
+    return backend.run.put_blob(encode_toolset(provider_row(provider).name, specs, tool_choice, strict=strict))
 
 
 def _offered(backend: Backend, catalog: dict[str, ToolSpec], name: str) -> ToolSpec:

@@ -234,12 +234,20 @@ class World(OpenedWorld):
         Raises InvalidValue, Conflict (`exists`: another call has this id; `revoked`), NotFound, Unavailable."""
         return await call_tool(self.backend, tool, as_json_text(arguments), call_id, on_frame, connection_id)
 
-    async def tools_ref(self, *tools: str, provider: str | None = None, tool_choice: ToolChoice | None = None) -> Ref:
+    async def tools_ref(
+        self,
+        *tools: str,
+        provider: str | None = None,
+        tool_choice: ToolChoice | None = None,
+        strict: bool = False,
+    ) -> Ref:
         """Stores a toolset of these tools (none named: all that a model may see) and returns its address, for
-        `tools_ref` of a `demiurge/UserMessage@1`. It is worded for `provider` (default: this world's).
+        `tools_ref` of a `demiurge/UserMessage@1`, or of `Chat.send`. It is worded for `provider` (default: this
+        world's). `strict` asks the provider to keep calls to the tools' schemas (docs/worlds.md).
 
-        Raises InvalidValue (`bad_tool_id`, `policy_denied`, `bad_tool_choice`), NotFound (`no_tool`), UsageError."""
-        return await store_toolset(self.backend, tools, provider or self.choice.provider, tool_choice)
+        Raises InvalidValue (`bad_tool_id`, `policy_denied`, `bad_tool_choice`, `bad_toolset`), NotFound (`no_tool`),
+        UsageError."""
+        return await store_toolset(self.backend, tools, provider or self.choice.provider, tool_choice, strict=strict)
 
     async def seal(self, alias: str, value: Secret) -> Ref:
         """Stores `value` sealed for `alias`, as `vault.put` takes it: in this world, for that name, this user's vault

@@ -164,15 +164,16 @@ def _prompt_tool_lines(tool: dict[str, Any]) -> list[str]:
 @click.argument("tool_ids", metavar="[TOOL...]", nargs=-1)
 @click.option("--provider", metavar="P", help="The provider whose format to use; default: this world's.")
 @click.option("--choice", metavar="C", callback=utf8_text, help="auto, none, required, or the TOOL to be called.")
+@click.option("--strict", is_flag=True, help="Ask the provider to keep calls to the tools' schemas.")
 @running_options
-def ref(tool_ids: tuple[str, ...], provider: str | None, choice: str | None, **running: Any) -> None:
+def ref(tool_ids: tuple[str, ...], provider: str | None, choice: str | None, strict: bool, **running: Any) -> None:
     """Store a toolset of these tools (default: all that a model may see) and print its address.
 
     A message whose `tools_ref` is that address narrows its chat to these tools, as far as the tool policy allows them.
     """
     chosen = NamedTool(choice) if choice is not None and choice not in _WORDS else choice
     with opened(RunOptions(provider=provider, **running), create=True) as (world, portal):
-        made = portal.run(world.tools_ref(*tool_ids, tool_choice=cast("ToolChoice | None", chosen)))
+        made = portal.run(world.tools_ref(*tool_ids, tool_choice=cast("ToolChoice | None", chosen), strict=strict))
         stored = read_toolset(world.blobs.get(made))
         output.document({"hash": made, "provider": stored.provider, "tools": [name for name, _ in stored.entries]})
 

@@ -18,6 +18,7 @@ from demiurge.models.providers import Provider, is_reasoning
 from demiurge.models.request import GenerateRequest
 from demiurge.wire.attachments import check_request
 from demiurge.wire.result_parts import describe_parts, fit_parts
+from demiurge.wire.strict_calls import strict_tools
 
 __all__ = ["build", "is_guided"]
 
@@ -54,13 +55,16 @@ def is_guided(row: Provider, request: GenerateRequest) -> bool:
 
 
 def _tools(row: Provider, request: GenerateRequest) -> Mapping[str, Any]:
+    if request.strict and not row.strict_calls:
+        raise InvalidValue(f"The provider {row.name} can't be asked for strict calls.", path="strict")
     if row.json_tool_protocol and request.specs:
         raise InvalidValue(
             f"The provider {row.name} gets tools as text: ask it through `demiurge.models.json_tools.ask_model`.",
             path="specs",
         )
     if not row.writes_calls_as_text:
-        return row.wire.encode_tools(request.specs, request.tool_choice)
+        encoded = row.wire.encode_tools(request.specs, request.tool_choice)
+        return strict_tools(encoded, request.strict) if request.strict else encoded
     if request.tool_choice == "none":
         return {}
     specs = in_natural_order(request.specs)

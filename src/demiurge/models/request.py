@@ -22,13 +22,15 @@ _HOTTEST = 2
 @dataclass(frozen=True, slots=True)
 class GenerateRequest:
     """A request. `temperature` is decimal text ("0", "0.7") or None for the provider's default; `max_tokens` >= 1
-    limits the answer; `base_url` None means the provider's usual address; `timeout_s` limits the whole request, retries
+    limits the answer; `strict` names the tools whose calls the provider has to keep to their schema (the formats of
+    OpenAI); `base_url` None means the provider's usual address; `timeout_s` limits the whole request, retries
     included."""
 
     provider: str
     model: str
     items: tuple[Item, ...]
     specs: tuple[ToolSpec, ...] = ()
+    strict: frozenset[str] = frozenset()
     tool_choice: ToolChoice | None = None
     temperature: str | None = None
     max_tokens: int = 4096

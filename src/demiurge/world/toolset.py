@@ -17,8 +17,9 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.wire import anthropic, openai_chat, openai_responses
 from demiurge.wire.items import NamedTool, ToolChoice
+from demiurge.wire.strict_calls import require_strict, strict_tools, without_strict
 
-__all__ = ["Toolset", "choice_tag", "chosen_tag", "encode_toolset", "narrowed", "read_toolset"]
+__all__ = ["Toolset", "choice_tag", "chosen_tag", "encode_toolset", "narrowed", "read_toolset", "wording"]
 
 _WORDS: Mapping[str, ToolChoice] = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
@@ -26,18 +27,37 @@ _WORDS: Mapping[str, ToolChoice] = {"auto": "auto", "none": "none", "required": 
 @dataclass(frozen=True, slots=True)
 class Toolset:
     """A toolset that was read. `entries` are the tools by their canonical ids, each as the blob spells it except for
-    its name; `choice` is the blob's tool choice, or None."""
+    its name and `strict`; `choice` is the blob's tool choice, or None; `strict` names the tools whose calls the
+    provider has to keep to the schema. `provider` is told to readers: an entry's own form says how it is worded."""
 
     provider: str
     entries: tuple[tuple[str, Mapping[str, Any]], ...]
     choice: ToolChoice | None
+    strict: frozenset[str] = frozenset()
 
 
-def encode_toolset(provider: str, specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None) -> bytes:
-    """Returns the blob of these tools for a provider. Raises InvalidValue for an unknown tool choice."""
+def encode_toolset(
+    provider: str, specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None, *, strict: bool = False
+) -> bytes:
+    """Returns the blob of these tools for a provider. Raises InvalidValue for an unknown tool choice, and with `strict`
+    (`bad_toolset`) for a tool or a provider whose calls can't be strict."""
     wire = openai_responses if provider.startswith("openai-responses") else openai_chat
     wire = anthropic if provider.startswith("anthropic") else wire
-    return canonical_json.encode({"provider": provider, "tools": [], **wire.encode_tools(specs, tool_choice)})
+    encoded: dict[str, Any] = {"tools": [], **wire.encode_tools(specs, tool_choice)}
+    if strict:
+        if wire is anthropic:
+            raise _bad(f"strict calls are for the formats of OpenAI, not for {provider}: leave `strict` out", "strict")
+        for spec in specs:
+            require_strict(spec)
+        encoded = strict_tools(encoded, [spec.name for spec in specs])
+    return canonical_json.encode({"provider": provider, **encoded})
+
+
+def wording(spec: ToolSpec, like: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a tool in the provider's format that the entry `like` has, without `strict`."""
+    wire = openai_chat if "function" in like else anthropic if "input_schema" in like else openai_responses
+    [entry] = wire.encode_tools([spec])["tools"]
+    return without_strict(entry)[0]
 
 
 def read_toolset(data: bytes) -> Toolset:
@@ -51,7 +71,8 @@ def read_toolset(data: bytes) -> Toolset:
     twice = next((name for at, name in enumerate(names) if name and name in names[:at]), None)
     if twice is not None:
         raise _bad(f"the tool {twice} is in it twice", "tools")
-    return Toolset(str(blob.get("provider", "")), tuple(named), _choice(blob.get("tool_choice")))
+    strict = frozenset(name for (name, _), entry in zip(named, entries, strict=True) if _is_strict(name, entry))
+    return Toolset(str(blob.get("provider", "")), tuple(named), _choice(blob.get("tool_choice")), strict)
 
 
 def narrowed(data: bytes) -> frozenset[str]:
@@ -81,9 +102,18 @@ def choice_tag(choice: ToolChoice) -> dict[str, Any]:
     return {"$tag": choice.capitalize(), "$value": None}
 
 
+def _is_strict(name: str, entry: Mapping[str, Any]) -> bool:
+    """Returns whether an entry asks for strict calls. Raises InvalidValue (`bad_toolset`)."""
+    _, given = without_strict(entry)
+    if given is not None and type(given) is not bool:
+        raise _bad(f"`strict` of {name or 'an entry'} must be true or false", "tools")
+    return given is True
+
+
 def _named(entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Returns the canonical id of the tool that an entry describes ("" if it names none), and the entry with that id in
-    it."""
+    it, without `strict`."""
+    entry, _ = without_strict(entry)
     name, function = entry.get("name"), entry.get("function")
     if isinstance(name, str):
         known = canonical_id(name)

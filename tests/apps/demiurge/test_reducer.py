@@ -10,7 +10,7 @@ import pytest
 from tests.world.small_world import MAIN, Kernel, chat_manifest
 
 from demiurge.apps.demiurge import MAX_TOKENS, app
-from demiurge.apps.demiurge.reducer import window
+from demiurge.apps.demiurge.window import window
 from demiurge.tools.errors import ToolErrorCode, failure_answer, failure_text
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values import canonical_json

@@ -115,6 +115,23 @@ def test_without_a_toolset_of_its_own_a_chat_takes_that_of_its_last_message() ->
     assert chat.requests[-1]["tools_ref"] == wider
 
 
+@pytest.mark.parametrize("code", ["bad_toolset", "unknown_tool"])
+def test_a_toolset_that_is_refused_does_not_become_the_chats(code: str) -> None:
+    chat = Chat()
+    chat.say("without one before", tools_ref=toolset(chat, LIST))
+    chat.fail_model(code)
+    assert chat.cell["tools_ref"] is None
+    kept = toolset(chat, READ)
+    chat.say("good", tools_ref=kept)
+    chat.answer("1")
+    chat.say("bad", tools_ref=toolset(chat, LIST))
+    chat.fail_model(code)
+    chat.say("the one before again")
+    assert chat.requests[-1]["tools_ref"] == kept
+    chat.fail_model(code)
+    assert chat.cell["tools_ref"] == kept, "this message brought none"
+
+
 @pytest.mark.parametrize("blob", [b"junk", b'{"tools": 7}'])
 def test_a_blob_that_is_no_toolset_does_not_become_the_chats(blob: bytes) -> None:
     chat = Chat()

@@ -21,6 +21,8 @@ from tests.world.small_world import (
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.errors import NotFound, Unavailable
+from demiurge.models import payload
+from demiurge.models.providers import provider
 from demiurge.stores import MemoryStore, Store
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect
@@ -214,7 +216,6 @@ STRANGERS: dict[str, Callable[[Manifest], bytes]] = {
     "other parameters": lambda manifest: toolset(manifest, parameters={"type": "object", "properties": {}}),
     "one field more": lambda manifest: toolset(manifest, hidden=True),
     "a hosted tool": lambda _manifest: b'{"provider":"openai-responses","tools":[{"type":"web_search"}]}',
-    "another format": lambda manifest: toolset(manifest).replace(b"openai-responses", b"openai-chat"),
 }
 
 
@@ -242,7 +243,7 @@ async def test_a_tool_that_the_policy_denies_is_never_offered(memory: MemoryStor
         ({"tool_choice": {"type": "tool", "name": "workspace__read"}}, "bad_tool_choice", f"(it offers {CLOCK})"),
         ({"tools": [{"type": "web_search"}]}, "unknown_tool", "an entry that names no tool (web_search)"),
         ({"tools": [{"type": "function", "name": "rm_rf"}]}, "unknown_tool", "'rm_rf', which is not in this world's"),
-        ({"provider": "anthropic"}, "unknown_tool", "is not worded for anthropic as in this world's catalog"),
+        ({"provider": "openai"}, None, ""),
         ({"tools": []}, None, ""),
     ],
 )
@@ -255,6 +256,36 @@ async def test_a_wrong_toolset_fails_the_turn_with_its_reason(
         await talk.say("Hello", tools_ref=await talk.host.put_blob(blob))
         assert talk.turn["code"] == code
         assert words in (talk.turn["message"] or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "asked_of", "outcome"),
+    [
+        (CLOCK, None, "openai-responses", ""),
+        (CLOCK, True, "openai-responses", f"calls of {CLOCK} can't be strict, because the field timezone may be left"),
+        (CLOCK, "yes", "openai-responses", f"`strict` of {CLOCK} must be true or false"),
+        ("introspect__module", True, "openai-responses", "strict"),
+        ("introspect__module", True, "openai-chat", "strict"),
+        ("introspect__module", True, "anthropic", "which anthropic can't be asked for"),
+    ],
+)
+async def test_a_toolset_written_by_hand_chooses_strict_calls_or_is_told_why_not(
+    memory: MemoryStore, name: str, mark: object, asked_of: str, outcome: str
+) -> None:
+    manifest, model = chat_manifest(), ScriptedModel(text_answer("Hi"))
+    entry = canonical_json.parse_object(toolset(manifest, name=name))["tools"][0]
+    entry = {key: value for key, value in entry.items() if key != "strict"} | ({"strict": mark} if mark else {})
+    async with chat_world(memory, model, manifest=manifest) as talk:
+        ref = await talk.host.put_blob(canonical_json.encode({"provider": "openai", "tools": [entry]}))
+        await talk.say("Hello", tools_ref=ref, provider=asked_of)
+        code, message = talk.turn["code"], talk.turn["message"] or ""
+    if outcome in ("", "strict"):
+        assert (code, model.requests[0].strict) == (None, frozenset({name} if outcome else ()))
+        body = payload.build(provider(asked_of), model.requests[0], "http://127.0.0.1/v1")
+        [sent] = body["tools"]
+        assert sent.get("function", sent).get("strict", False) is bool(outcome)
+    else:
+        assert (code, outcome in message) == ("bad_toolset", True), message
 
 
 @pytest.mark.parametrize("offered", [CLOCK, "core.get_current_time"])

@@ -20,6 +20,7 @@ EARLIER: frozenset[Ref] = frozenset(
             "sha256:a981dbedc4d24e08b8d5d001655f5bd90e7936a6471ba5f6389b46e370d2a3e4",  # chats without new titles
             "sha256:95da5bf0ad15104d225343cb3a51830ec1f01fe3c7480d6ed18ae66c55325ee9",  # chats without a catalog
             "sha256:cf857aaddafd25114bfd85a5bc0fe7507d957a98d33f054dfb02418fd996b4ee",  # chats without quarantine
+            "sha256:e3b458754ce4f4feac251499a66ac78e60535e6a1e3c57fc4e217345e8a7b95b",  # chats whose toolset sticks
             "sha256:7ea9853bd92f323b73f81425352b638432667d8e83a27d35c92927a0a96074a7",  # calls
             "sha256:4fd6454f6de79200202663d021b16d9a95bfbb863a45dc921567471649a485b3",  # workspaces
             "sha256:13d493f3a00e25463c1adb7394c1d8997a4ea50214a5009ce385f99800e948f9",  # proposals, digest first

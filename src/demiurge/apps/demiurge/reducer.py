@@ -14,9 +14,9 @@ one sound in a chat whose model hears none would end the chat. So does a turn th
 the provider's filter refuses to read, at any of its rounds. It stays in the chat for all to see.
 
 A toolset narrows: of the tools that the policy allows, those that the chat's `tools_ref` names may be called. A
-message's toolset becomes the chat's; its tool choice is for that message alone. `ChatTools` sets both for the chat, and
-clears what it leaves out. A chat keeps the toolset that `ChatTools` gave it (`own_tools_ref`): a message may narrow it
-for its own turn, and is refused if it brings another tool.
+message's toolset becomes the chat's, unless it is refused; its tool choice is for that message alone. `ChatTools` sets
+both for the chat, and clears what it leaves out. A chat keeps the toolset that `ChatTools` gave it (`own_tools_ref`): a
+message may narrow it for its own turn, and is refused if it brings another tool.
 
 A message's catalog text (`catalog_ref`) is for its own turn. Each request of that turn has it right after the system
 message, so that a tool that is approved meanwhile is in the next turn alone. A message without one has no catalog.
@@ -24,7 +24,7 @@ message, so that a tool that is approved meanwhile is in the next turn alone. A 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from demiurge.apps.demiurge.answer import failure_of
 from demiurge.apps.demiurge.notes import ROLE as NOTE
 from demiurge.apps.demiurge.notes import doubt_note
 from demiurge.apps.demiurge.proposal import Proposal, read_proposal
+from demiurge.apps.demiurge.window import left_out_after, window
 from demiurge.errors import InvalidValue
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.ids import canonical_id
@@ -62,6 +63,12 @@ MAX_REQUEST_ID = (1 << 53) - 1
 
 REFUSALS = ("attachments_too_large", "context_overflow", "invalid_request", "unsupported_attachment")
 """What a request fails with when its attachments may be why: they are too large, or not for this model."""
+
+TOOLS_BEFORE = "demiurge/ToolsBefore@1"
+"""The toolset of a chat before a message brought one: none or one address. Older definitions lack it."""
+
+BAD_TOOLSETS = ("bad_toolset", "unknown_tool")
+"""What a request fails with because of its toolset. The chat then has the toolset that it had before."""
 
 BLOCKING = ("content_filter", "context_overflow")
 """What a request fails with when something that is said in it may be why: with it, every later one would fail."""
@@ -127,8 +134,7 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
     settings["tools_ref"] = value["tools_ref"] or own or state["tools_ref"]
     if value.get("own_max_tokens") or state.get("own_max_tokens"):
         settings["own_max_tokens"] = value.get("own_max_tokens")
-    catalog = {"catalog_ref": value["catalog_ref"]} if value.get("catalog_ref") else {}
-    turn = {"request_id": value["request_id"], "round": 1, "status": "model", "calls": [], "seen": [], **catalog}
+    turn = _new_turn(state, value, context)
     notes = [_message(value["request_id"], NOTE, ref) for ref in state.get("notes") or ()]
     after = {**state, **settings, "messages": state["messages"].extend([*notes, message])}
     told = {"notes": None} if notes else {}
@@ -138,6 +144,15 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
         events=[_ask(after, turn, context, _choice(state, value, context))],
         blobs=list(dict.fromkeys(part.data for part in attached(items))),
     )
+
+
+def _new_turn(state: State, value: Event, context: ReducerContext) -> dict[str, Any]:
+    turn = {"request_id": value["request_id"], "round": 1, "status": "model", "calls": [], "seen": []}
+    if value.get("catalog_ref"):
+        turn["catalog_ref"] = value["catalog_ref"]
+    if value["tools_ref"] and TOOLS_BEFORE in context.schemas:
+        turn["tools_before"] = [ref for ref in (state["tools_ref"],) if ref]
+    return turn
 
 
 def _choice(state: State, value: Event, context: ReducerContext) -> Any:
@@ -322,23 +337,14 @@ def _on_chat_failed(state: State, value: Event, context: ReducerContext) -> Step
         return Step()
     failed = {"turn": {**turn, "status": "failed", "code": value["code"], "message": value["message"]}}
     asked = state["messages"][-1]
+    before = turn.get("tools_before")
+    if value["code"] in BAD_TOOLSETS and turn["round"] == 1 and before is not None:
+        return Step(set={**failed, "tools_ref": before[0] if before else None})
     if value["code"] in BLOCKING:
-        return Step(set={**failed, "left_out": _left_out(state, turn, value["code"])})
+        return Step(set={**failed, "left_out": left_out_after(state, turn, value["code"])})
     if value["code"] in REFUSALS and turn["round"] == 1 and attachment_refs(context.blob(asked["message_ref"])):
         return Step(set={**failed, "left_out": [*(state.get("left_out") or ()), turn["request_id"]]})
     return Step(set=failed)
-
-
-def _left_out(state: State, turn: State, code: str) -> list[int]:
-    """The turns that no later request tells of: this one too. If the turn before it was too long as well, it may be the
-    whole that is: then the oldest turn that was told goes with it, as when the window moves."""
-    left_out = [*(state.get("left_out") or ()), turn["request_id"]]
-    ids = list(dict.fromkeys(message["request_id"] for message in state["messages"]))
-    before = ids[:-1]
-    if code == "context_overflow" and before and before[-1] in left_out:
-        oldest = next((request_id for request_id in before if request_id not in left_out), None)
-        left_out += [oldest] if oldest is not None else []
-    return left_out
 
 
 def _on_plan_failed(state: State, value: Event, _context: ReducerContext) -> Step:
@@ -402,26 +408,6 @@ def _ask(state: State, turn: State, context: ReducerContext, choice: Any) -> Emi
         "tool_choice": choice,
     }
     return Emit("demiurge/ChatRequest@1", value)
-
-
-def window(
-    messages: Sequence[State], settings: State, left_out: Collection[int] = (), catalog_ref: Ref | None = None
-) -> list[Ref]:
-    """The messages of the last `window_turns` turns, after the system message and the catalog. Whole turns: a call
-    keeps its output. The turns `left_out` don't count; of them only notes are sent."""
-    kept: list[Ref] = []
-    turns: set[int] = set()
-    for message in reversed(messages):
-        if message["request_id"] in left_out:
-            if message["role"] == NOTE:
-                kept.append(message["message_ref"])
-            continue
-        turns.add(message["request_id"])
-        if len(turns) > settings["window_turns"]:
-            break
-        kept.append(message["message_ref"])
-    before = [settings.get("system_ref"), catalog_ref]
-    return [*(Ref(ref) for ref in before if ref), *reversed(kept)]
 
 
 def _message(request_id: int, role: str, ref: Ref) -> dict[str, Any]:

@@ -55,7 +55,7 @@ _CELLS: Final[Mapping[str, Fields]] = {
             tool=_OUTCOME,
         ),
         turn=_named(
-            "request_id", "round", "status", "code", "catalog_ref",
+            "request_id", "round", "status", "code", "catalog_ref", "tools_before",
             calls=_named("id", "name", "call_ref", "result_ref", outcome=_OUTCOME),
         ),
     ),

@@ -23,6 +23,7 @@ from demiurge.server.streams import before_closing
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.values.refs import parse_ref
+from demiurge.wire.items import NamedTool
 from demiurge.world.messages import MAX_ATTACHED
 from demiurge.world.unit import Unit
 
@@ -80,15 +81,28 @@ class NewAttachment(BaseModel):
     bytes_ref: str = Field(max_length=71)
 
 
+class ToolName(BaseModel):
+    """A tool that the model has to call."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str = Field(min_length=1, max_length=200)
+
+
 class NewMessage(BaseModel):
-    """A message to send: a text, attachments, or both. `tools`: the only tools that the model may call in this turn;
-    an empty list also leaves out the catalog of prompt tools."""
+    """A message to send: a text, attachments, or both. `model` and `provider` answer this message in place of the
+    world's. `tools`: the only tools that the model may call in this turn; an empty list also leaves out the catalog
+    of prompt tools. `tools_ref`: the address of a stored toolset, in place of `tools`. `tool_choice` is for the
+    first request of the turn."""
 
     model_config = ConfigDict(extra="forbid")
     text: str = Field("", max_length=1_000_000)
     attachments: list[NewAttachment] = Field([], max_length=MAX_ATTACHED)
     max_tokens: int | None = Field(None, ge=1, le=10_000_000)
+    model: str | None = Field(None, min_length=1, max_length=200)
+    provider: str | None = Field(None, min_length=1, max_length=100)
     tools: list[str] | None = Field(None, max_length=512)
+    tools_ref: str | None = Field(None, max_length=71)
+    tool_choice: Literal["auto", "none", "required"] | ToolName | None = None
     skip_tool_catalog: bool = Field(False, description="No catalog of prompt tools in the prompt of this turn.")
     wait: bool = Field(False, description="Answer when the turn is over, or only a person can go on.")
 
@@ -257,7 +271,11 @@ async def send(request: Request, world: CurrentWorld, chat_id: ChatId, given: Ne
         given.text,
         attachments=attachments,
         max_tokens=given.max_tokens,
+        model=given.model,
+        provider=given.provider,
         tools=given.tools,
+        tools_ref=parse_ref(given.tools_ref) if given.tools_ref is not None else None,
+        tool_choice=NamedTool(choice.name) if isinstance(choice := given.tool_choice, ToolName) else choice,
         skip_tool_catalog=given.skip_tool_catalog,
     )
     place: dict[str, Any] = {

@@ -44,6 +44,7 @@ from demiurge.wire.items import (
     Usage,
 )
 from demiurge.wire.rounds import is_empty
+from demiurge.wire.strict_calls import require_strict
 from demiurge.world.authority.admission import decide_tool
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.llm import MODELS
@@ -54,7 +55,7 @@ from demiurge.world.manifest import Manifest
 from demiurge.world.messages import assistant_blob, attachment_refs, call_blob, expand, items_blob, untrusted_in_blob
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent
-from demiurge.world.toolset import encode_toolset, read_toolset
+from demiurge.world.toolset import read_toolset, wording
 from demiurge.world.usage import MICROS_PER_CENT
 
 __all__ = ["LlmGenerate"]
@@ -125,15 +126,22 @@ class LlmGenerate:
                 await require_readable(call, attached)
             messages.append(_items(message, call.get_blob))
             call.untrusted.update(untrusted_in_blob(message or b""))
-        specs, chosen = _tools(call, params["tools_ref"], params["tool_choice"], self._clock.now_ns())
+        specs, chosen, strict = _tools(call, params["tools_ref"], params["tool_choice"], self._clock.now_ns())
         form = params["response_format"]
         row = provider(params["provider"])
+        if strict and not row.strict_calls:
+            raise InvalidValue(
+                f"The toolset wants strict calls of {min(strict)}, which {row.name} can't be asked for: leave `strict` "
+                "out.",
+                code="bad_toolset",
+            )
         address = self._addresses.get(row.name, Address())
         return GenerateRequest(
             provider=params["provider"],
             model=params["model"],
             items=with_flags(await _whole(call, messages)),
             specs=specs,
+            strict=strict,
             tool_choice=chosen,
             temperature=params["temperature"],
             max_tokens=params["max_tokens"],
@@ -226,10 +234,11 @@ def _choice(value: Mapping[str, Any]) -> ToolChoice:
 
 def _tools(
     call: EffectCall, ref: Ref | None, requested: Mapping[str, Any] | None, now_ns: int
-) -> tuple[tuple[ToolSpec, ...], ToolChoice | None]:
-    """Returns the specs of a toolset, each as the catalog has it, and the tool choice: `requested`, else the blob's. A
-    tool that was quarantined since is left out. Raises InvalidValue: `bad_toolset`, `unknown_tool`,
-    `bad_tool_choice`."""
+) -> tuple[tuple[ToolSpec, ...], ToolChoice | None, frozenset[str]]:
+    """Returns the specs of a toolset, each as the catalog has it; the tool choice: `requested`, else the blob's; and
+    the names of the tools whose calls are strict. A tool that was quarantined since is left out. Raises InvalidValue:
+    `bad_toolset`, `unknown_tool`, `bad_tool_choice`."""
+    strict: frozenset[str] = frozenset()
     chosen = _choice(requested) if requested is not None else None
     if ref is None:
         specs: tuple[ToolSpec, ...] = ()
@@ -237,7 +246,11 @@ def _tools(
         toolset = read_toolset(call.get_blob(ref))
         known = call.manifest.toolset
         entries = [each for each in toolset.entries if each[0] not in known or not known[each[0]].quarantined]
-        specs = tuple(_catalogued(call, toolset.provider, name, entry, now_ns) for name, entry in entries)
+        specs = tuple(_catalogued(call, name, entry, now_ns) for name, entry in entries)
+        strict = toolset.strict.intersection(spec.name for spec in specs)
+        for spec in specs:
+            if spec.name in strict:
+                require_strict(spec)
         chosen = chosen if chosen is not None else toolset.choice
         if chosen == "required" and not specs and toolset.entries:
             chosen = None
@@ -247,10 +260,10 @@ def _tools(
             f"The tool choice names {chosen.name!r}, which the toolset does not offer (it offers {offered}).",
             code="bad_tool_choice",
         )
-    return specs, chosen
+    return specs, chosen, strict
 
 
-def _catalogued(call: EffectCall, provider: str, name: str, entry: Mapping[str, Any], now_ns: int) -> ToolSpec:
+def _catalogued(call: EffectCall, name: str, entry: Mapping[str, Any], now_ns: int) -> ToolSpec:
     """Returns the spec in this world's catalog that an entry matches. Raises InvalidValue (`unknown_tool`) with the
     difference."""
     spec = call.manifest.toolset.get(name)
@@ -268,12 +281,12 @@ def _catalogued(call: EffectCall, provider: str, name: str, entry: Mapping[str, 
             "tools that are allowed then.",
             code="unknown_tool",
         )
-    [wanted] = canonical_json.parse_object(encode_toolset(provider, [spec]))["tools"]
+    wanted = canonical_json.parse(canonical_json.encode(wording(spec, entry)))
     if wanted != entry:
         theirs, ours = ({**each, **(each.get("function") or {})} for each in (entry, wanted))
         fields = sorted(key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key))
         raise InvalidValue(
-            f"The toolset's {name!r} is not worded for {provider or 'no provider'} as in this world's catalog "
+            f"The toolset's {name!r} is not worded as in this world's catalog "
             f"(it differs in {', '.join(fields)}): {again}.",
             code="unknown_tool",
         )
