@@ -1,4 +1,4 @@
-"""What a message brings beside its words: the model that answers it, the limit of its answers, its tools and their
+"""The terms of a message beside its words: the model that answers it, the limit of its answers, its tools and their
 choice, and the catalog of prompt tools."""
 
 from __future__ import annotations
