@@ -68,7 +68,10 @@ def tools() -> dict[str, Any]:  # noqa: C901  (one case for each behaviour)
             invalid = {**ACT, "name": ""}
             return {"tools": [invalid] * 1000, "nextCursor": str(listings)}
         case "bad_listing":
-            return {"tools": [{"name": 3}]}
+            return {"tools": {"name": "act"}}
+        case "malformed_tools":
+            wrong = [{"name": "no\u200bschema", "inputSchema": []}, {"name": 3, "inputSchema": ACT["inputSchema"]}]
+            return {"tools": [wrong[0], ACT, wrong[1]]}
         case "idempotent_closes_once":
             return {"tools": [{**ACT, "annotations": {"idempotentHint": True}}]}
         case "breaks_its_schema":

@@ -24,9 +24,12 @@ LISTED: dict[str, Any] = {
 
 
 def test_a_definition_comes_back_from_the_protocols_json() -> None:
-    definition = ToolDefinition.of_json({**LISTED, "_meta": {"x": 1}, "icons": []})
+    definition = ToolDefinition.of_json({**LISTED, "size": 1})
     assert definition.to_json() == LISTED
     assert ToolDefinition.of_json(definition.to_json()) == definition
+    more = {**LISTED, "_meta": {"x": 1}, "icons": [{"src": "https://example.com/i.png"}]}
+    assert ToolDefinition.of_json(more).to_json() == more
+    assert ToolDefinition.of_json(more).pin != definition.pin
     text = json.dumps(LISTED, sort_keys=True, separators=(",", ":"))
     assert definition.pin == f"sha256:{sha256(text.encode()).hexdigest()}"
 

@@ -207,6 +207,19 @@ async def test_a_listing_of_another_form_is_refused(bad: Bad, clients: McpClient
         await clients.list_tools(bad("bad_listing"))
 
 
+async def test_a_malformed_tool_is_named_with_its_fault_and_the_others_are_listed_and_called(
+    bad: Bad, clients: McpClients, counter: Path
+) -> None:
+    listing = await clients.list_tools(bad("malformed_tools"))
+    assert [definition.name for definition in listing.definitions] == ["act"]
+    assert listing.problems == (
+        "The tool no<U+200B>schema is left out: inputSchema: Input should be a valid dictionary.",
+        "The tool number 3 of its page is left out: name: Input should be a valid string.",
+    )
+    assert (await outcome(clients, bad("malformed_tools")))[0] == "done"
+    assert acted(counter) == 1
+
+
 async def test_a_server_that_ends_at_its_start_says_its_exit_code(bad: Bad) -> None:
     clients, settings = McpClients(clock=FixedClock(0)), bad("exits_at_start")
     for wait in ("", "", " It is started again in 1 seconds at the earliest."):

@@ -84,3 +84,11 @@ async def test_text_is_streamed_while_the_model_writes_it(served: Served) -> Non
                 if text == "one two three":
                     break
     assert text == "one two three"
+
+
+async def test_a_text_that_is_no_unit_is_an_error_of_the_request_and_no_stream(served: Served) -> None:
+    user = await served.client()
+    for more in ("", "&frames=true"):
+        answer = await user.get(f"/api/journal/stream?unit=nonsense{more}")
+        assert answer.status_code == 422
+        assert answer.json()["message"] == "'nonsense' is not a unit; write it as namespace/Name@N/key"

@@ -131,7 +131,7 @@ def test_invariant_10_tool_semantics_canonical() -> None:
     names = [field.name for field in dataclasses.fields(ToolSpec)]
     assert names == [
         *("name", "description", "input_schema", "effect", "redaction", "spec_hash", "details"),
-        *("untrusted", "quarantined", "mcp_item"),
+        *("untrusted", "quarantined", "mcp_item", "mcp_listing"),
     ]
     record = {field.name for field in dataclasses.fields(ToolInvocationRecord)}
     assert record >= {

@@ -267,7 +267,7 @@ def failing_handler(error: BaseException) -> Callable[..., Any]:
         (ToolUserError("Try Monday."), "execution", "Try Monday."),
         (ToolValidationError("a is odd", fields=("a is 3",)), "validation", "a is odd. Found: a is 3."),
         (ToolValidationError("a must be even"), "validation", "a must be even"),
-        (ToolFailure(ToolErrorCode.QUARANTINED), "quarantined", "changed since its review"),
+        (ToolFailure(ToolErrorCode.QUARANTINED), "quarantined", "Nobody has reviewed this tool as it is now"),
     ],
 )
 @pytest.mark.parametrize("inline", [True, False])

@@ -25,6 +25,7 @@ from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.clock import SystemEntropy
 from demiurge.values.refs import parse_ref
+from demiurge.world.effects.edited_answer import edit_note
 from demiurge.world.manifest_log import MANIFESTS
 from demiurge.world.unit import Unit
 
@@ -254,8 +255,28 @@ class Held:
             elif shown["type"] == "tool_log":
                 yield CallLog(shown["level"], shown["text"], shown["logger"])
             else:
-                yield _state(self.call_id, shown, earlier=earlier)
+                yield await self._state(shown, earlier=earlier)
                 return
+
+    async def _state(self, shown: Mapping[str, Any], *, earlier: bool) -> CallState:
+        if shown["status"] != "ended":
+            return CallState(self.call_id, shown["tool"], shown["status"], earlier=earlier)
+        node = canonical_json.parse_object(shown["result"]) if shown["result"] is not None else {}
+        body = MessageBody.decode(node)
+        return CallState(
+            self.call_id,
+            shown["tool"],
+            "ended",
+            ok=shown["ok"],
+            error_code=shown["error_code"],
+            message=shown["message"],
+            text=body.text,
+            view=canonical_json.parse(shown["view"]) if shown["view"] is not None else None,
+            attached=[Attached(part["type"], part["mime"], part["bytes_ref"]) for part in body.attachments],
+            earlier=earlier,
+            verbatim=await self._of.blob(body.verbatim_ref) if body.verbatim_ref is not None else None,
+            note=edit_note(body.text),
+        )
 
     async def leave(self, *, read: bool) -> None:
         """Ends the wait; with `read`, the client was given the answer."""
@@ -267,23 +288,3 @@ class Held:
         finally:
             if self._frames is not None:
                 await self._frames.aclose()
-
-
-def _state(call_id: str, shown: Mapping[str, Any], *, earlier: bool) -> CallState:
-    if shown["status"] != "ended":
-        return CallState(call_id, shown["tool"], shown["status"], earlier=earlier)
-    node = canonical_json.parse_object(shown["result"]) if shown["result"] is not None else {}
-    body = MessageBody.decode(node)
-    attached = [Attached(part["type"], part["mime"], part["bytes_ref"]) for part in body.attachments]
-    return CallState(
-        call_id,
-        shown["tool"],
-        "ended",
-        ok=shown["ok"],
-        error_code=shown["error_code"],
-        message=shown["message"],
-        text=body.text,
-        view=canonical_json.parse(shown["view"]) if shown["view"] is not None else None,
-        attached=attached,
-        earlier=earlier,
-    )

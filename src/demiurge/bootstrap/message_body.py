@@ -43,7 +43,8 @@ Attachment: TypeAlias = str | os.PathLike[str] | bytes | StoredAttachment
 class MessageBody:
     """The content of a message. `attachments` are `{type, mime, bytes_ref}`, `tool_calls` are `{id, name,
     arguments_json}`; `erased` is None, or `{actor, why, at_ms}` of a message that was erased. `skip_tool_catalog`: the
-    sender asked for a turn without the catalog of the tools in its prompt.
+    sender asked for a turn without the catalog of the tools in its prompt. `verbatim_ref`: of a tool's result, the blob
+    of its source's own answer.
 
     For a caller who does not see records, `attachments` are `{type}` and `arguments_json` is None."""
 
@@ -52,6 +53,7 @@ class MessageBody:
     tool_calls: Sequence[Mapping[str, Any]] = ()
     erased: Mapping[str, Any] | None = None
     skip_tool_catalog: bool = False
+    verbatim_ref: str | None = None
 
     @classmethod
     def decode(cls, node: Mapping[str, Any]) -> MessageBody:
@@ -60,7 +62,8 @@ class MessageBody:
         text = "".join(part["text"] for part in parts if part.get("type") == "text")
         attached = [part for part in parts if part.get("type") != "text"]
         skips = node.get("skip_tool_catalog") is True
-        return cls(text, attached, node.get("tool_calls") or (), skip_tool_catalog=skips)
+        calls, verbatim = node.get("tool_calls") or (), node.get("verbatim_ref")
+        return cls(text, attached, calls, skip_tool_catalog=skips, verbatim_ref=verbatim)
 
     @classmethod
     def of_redacted(cls, message: Mapping[str, Any]) -> MessageBody:

@@ -23,6 +23,7 @@ from demiurge.values.caller import USER
 
 if TYPE_CHECKING:
     from demiurge.bootstrap import World
+    from demiurge.mcp.gateway.handed_on import Marks
 
 __all__ = ["serve"]
 
@@ -30,6 +31,11 @@ __all__ = ["serve"]
 @click.command(cls=Command, name="serve")
 @click.option("--tool", "only", metavar="ID", multiple=True, help="Offer only this tool; may be repeated.")
 @click.option("--server", metavar="NAME", callback=utf8_text, help="Offer one server's tools, under their own names.")
+@click.option(
+    "--marks",
+    type=click.Choice(["meta", "blocks"]),
+    help="Mark a server's words in _meta alone, or with blocks around them. Default: meta where results are public.",
+)
 @click.option("--http", is_flag=True, help="Serve at /mcp over HTTP, as `demiurge serve` does.")
 @click.option("--observe", is_flag=True, help="Record what the tool policy decides on MCP tools, and let them run.")
 @click.option("--until", metavar="TIME", help="The end of --observe: 2027-01-31T12:00Z, or 24h or 7d from now.")
@@ -40,6 +46,7 @@ def serve(
     /,
     only: tuple[str, ...],
     server: str | None,
+    marks: Marks | None,
     http: bool,
     observe: bool,
     until: str | None,
@@ -62,7 +69,7 @@ def serve(
     if until is not None:
         _observe(RunOptions(**running), until)
     if http:
-        _serve_http(context, only, server, running)
+        _serve_http(context, only, server, marks, running)
         return
     from demiurge.bootstrap.gateway import Catalogs, GatewayWorld, own_names, user_key
     from demiurge.mcp.gateway.names import ToolNames
@@ -81,7 +88,7 @@ def serve(
         names = ToolNames(frozenset(only) or None, portal.run(now_named()), server)
 
         async def run() -> None:
-            gateway = McpGateway(lambda _: own, key, names, own_names=now_named)
+            gateway = McpGateway(lambda _: own, key, names, own_names=now_named, marks=marks)
             following = asyncio.create_task(gateway.follow(own))
             try:
                 await serve_stdio(gateway)
@@ -130,9 +137,11 @@ def _as_user(world: World) -> World:
     return world if settings().url() is not None else world.acting_as(USER)
 
 
-def _serve_http(context: click.Context, only: tuple[str, ...], server: str | None, running: dict[str, Any]) -> None:
+def _serve_http(
+    context: click.Context, only: tuple[str, ...], server: str | None, marks: Marks | None, running: dict[str, Any]
+) -> None:
     from demiurge.cli.serve import command
 
     output.notice("MCP clients reach the world at /mcp, with a token of `demiurge tokens add`.")
     listening = {"host": "127.0.0.1", "port": 7777, "names": (), "tls_cert": None, "tls_key": None}
-    context.invoke(command, **listening, mcp_tools=only, mcp_server=server, **running)
+    context.invoke(command, **listening, mcp_tools=only, mcp_server=server, mcp_marks=marks, **running)

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -54,6 +54,7 @@ def command(
     max_connections: int | None = None,
     mcp_tools: tuple[str, ...] = (),
     mcp_server: str | None = None,
+    mcp_marks: Literal["meta", "blocks"] | None = None,
     **running: Any,
 ) -> None:
     """Serve the world over HTTP until Ctrl-C: an API for programs, and pages for a browser.
@@ -78,6 +79,7 @@ def command(
         mcp_tools=mcp_tools,
         mcp_server=mcp_server,
         limits=ConnectionLimits() if max_connections is None else ConnectionLimits(max_connections),
+        mcp_marks=mcp_marks,
     )
     if not options.is_local and not options.tls:
         output.notice(f"Whoever can reach {host} can read what is sent: use --tls-cert, or a proxy that speaks HTTPS.")

@@ -273,12 +273,12 @@ class ServerCall:
     def _result(self, answer: Reply) -> ToolResult[Any] | InputRequired:
         if isinstance(answer, Asked):
             return answer.required
-        most = self.server.settings.limits.max_result_bytes
+        most, keeps = self.server.settings.limits.max_result_bytes, self.requests.asker.verbatim
         if isinstance(answer, GetPromptResult | ReadResourceResult):
             return item_result(answer, self.source, most)
         if not isinstance(answer, CallToolResult):
             return error_result(answer if isinstance(answer, str) else "The server asked again.", self.source)
-        return tool_result(answer, self.source, self.schema, most)
+        return tool_result(answer, self.source, self.schema, most, keeps=keeps)
 
     def _log(self, level: Any, data: Any, logger: str) -> None:
         """Shows what the server logs to those who may see what the call does."""

@@ -40,8 +40,9 @@ from demiurge.mcp.definition import ToolDefinition
 from demiurge.mcp.elicitation import LiveCalls, ServerAnswer
 from demiurge.mcp.flow import CallNote, Flow, current_note, message_limit, noting
 from demiurge.mcp.http_client import BoundedHttpClient
-from demiurge.mcp.list_definitions import read_definitions, words
+from demiurge.mcp.list_definitions import read_definitions
 from demiurge.mcp.listing import Listing
+from demiurge.mcp.partial_page import words
 from demiurge.mcp.requests import request_of
 from demiurge.mcp.resource_watch import ResourceWatch
 from demiurge.mcp.server_process import ServerProcess

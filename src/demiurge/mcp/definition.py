@@ -1,10 +1,10 @@
 """The definition of a tool, a prompt, a resource or a resource template, as an MCP server lists it, and its pin: the
 digest that a person trusts.
 
-A pin covers every text and rule of a definition that a model, a policy or a check reads: name, title, description, both
-schemas and the annotations, or the arguments or the address. A definition with another pin is another tool, whatever
-its name is. Fields that nothing here reads (`_meta`, icons, execution, sizes) are left out of it, and are shown to
-nobody.
+A pin covers every text and rule of a definition that a model, a policy, a check or a client of the gateway reads: name,
+title, description, both schemas and the annotations, or the arguments or the address; and icons, `execution` and
+`_meta`. A definition with another pin is another tool, whatever its name is. The size of a resource is left out of it,
+and is shown to nobody.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from demiurge.values.frozen_json import frozen, thawed
 from demiurge.values.refs import ref_of
 
 __all__ = [
+    "EXTRA",
     "KINDS",
     "MAX_ARGUMENTS",
     "MAX_DEFINITION_BYTES",
@@ -33,6 +34,7 @@ __all__ = [
     "Kind",
     "ToolDefinition",
     "difference",
+    "effect_by_annotations",
     "effect_by_hints",
     "is_idempotent",
     "visible",
@@ -42,6 +44,9 @@ Kind: TypeAlias = Literal["tool", "prompt", "resource", "template"]
 
 KINDS: Final[tuple[Kind, ...]] = ("tool", "prompt", "resource", "template")
 """The kinds of what a server lists, in the order in which they are shown."""
+
+EXTRA: Final = ("icons", "execution", "_meta")
+"""The fields of a definition that only clients of the gateway read."""
 
 MAX_TOOL_NAME = 128
 """The maximum length of the name of a tool or a prompt on its server, in characters."""
@@ -66,7 +71,8 @@ class ToolDefinition:
     canonical JSON of all fields, which has `size` bytes.
 
     `kind`: a tool, a prompt with `arguments` (as the protocol writes them), a resource at the address `uri`, or a
-    template of addresses, which is in `uri` as well. The input schema of the three is made from these.
+    template of addresses, which is in `uri` as well. The input schema of the three is made from these. `extra`: the
+    fields EXTRA that the server gave, as the protocol writes them.
 
     Raises InvalidValue for a name that is empty or longer than MAX_TOOL_NAME (MAX_URI: of a resource), fields of
     another type, an address that is none, and a definition that is no JSON or larger than MAX_DEFINITION_BYTES."""
@@ -81,6 +87,7 @@ class ToolDefinition:
     uri: str | None = field(default=None, kw_only=True)
     mime_type: str | None = field(default=None, kw_only=True)
     arguments: Sequence[Mapping[str, Any]] = field(default=(), kw_only=True, hash=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, kw_only=True, hash=False)
     pin: str = field(init=False)
     size: int = field(init=False, repr=False, compare=False)
 
@@ -100,6 +107,7 @@ class ToolDefinition:
             if not isinstance(value, Mapping) and (value is not None or name == "input_schema"):
                 raise InvalidValue("must be an object", path=name)
             object.__setattr__(self, name, frozen(value))
+        object.__setattr__(self, "extra", frozen({name: self.extra[name] for name in EXTRA if name in self.extra}))
         text = canonical_json.encode(self.to_json())
         if len(text) > MAX_DEFINITION_BYTES:
             raise InvalidValue(f"the definition has {len(text)} bytes, and {MAX_DEFINITION_BYTES} is the most")
@@ -142,7 +150,7 @@ class ToolDefinition:
         else:
             place = "uri" if self.kind == "resource" else "uriTemplate"
             node |= {"kind": self.kind, place: self.uri, "mimeType": self.mime_type}
-        node["annotations"] = thawed(self.annotations)
+        node |= {"annotations": thawed(self.annotations), **thawed(self.extra)}
         return {name: value for name, value in node.items() if value is not None}
 
     @classmethod
@@ -163,6 +171,7 @@ class ToolDefinition:
             uri=data.get("uri" if kind == "resource" else "uriTemplate") if kind != "tool" else None,
             mime_type=data.get("mimeType") if kind != "tool" else None,
             arguments=data.get("arguments") or () if kind == "prompt" else (),
+            extra={name: data[name] for name in EXTRA if data.get(name) is not None},
         )
 
 
@@ -214,9 +223,11 @@ def effect_by_hints(definition: ToolDefinition) -> ToolEffect | None:
     """Returns the effect level that the server's hints claim; None if it gives no hints. A hint is the word of the
     server: it never makes the level of a person's decision less strict. Getting a prompt and reading a resource are
     `read_only` by the protocol."""
-    if definition.kind != "tool":
-        return ToolEffect.READ_ONLY
-    hints = definition.annotations or {}
+    return ToolEffect.READ_ONLY if definition.kind != "tool" else effect_by_annotations(definition.annotations or {})
+
+
+def effect_by_annotations(hints: Mapping[str, Any]) -> ToolEffect | None:
+    """Returns the effect level that the annotations of a tool claim, as `effect_by_hints`."""
     if not any(isinstance(hints.get(name), bool) for name in _HINTS):
         return None
     if hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True:

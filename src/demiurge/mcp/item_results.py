@@ -16,7 +16,7 @@ from mcp_types import GetPromptResult, ReadResourceResult
 
 from demiurge.errors import InvalidValue
 from demiurge.mcp.results import add_part, marked, unmarked
-from demiurge.tools.authoring.hidden_text import without_hidden
+from demiurge.tools.authoring.hidden_text import plain_json
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.parts import MAX_PARTS, Audio, File, Image, ResultPart
 from demiurge.tools.result import ToolResult
@@ -43,7 +43,7 @@ def item_result(answer: GetPromptResult | ReadResourceResult, source: str, max_b
 def _taken_apart(node: Any, parts: list[ResultPart]) -> Any:
     """Returns JSON without hidden characters, with the number of a part in place of bytes."""
     if isinstance(node, str):
-        return without_hidden(f"{node}|")[:-1]  # the line feed at the end stays
+        return plain_json(node)
     if isinstance(node, list):
         return [_taken_apart(each, parts) for each in node]
     if not isinstance(node, dict):

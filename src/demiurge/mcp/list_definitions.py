@@ -13,20 +13,22 @@ from typing import Any, Final
 
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import METHOD_NOT_FOUND, PaginatedRequestParams, Prompt, Resource, ResourceTemplate, Tool
+from pydantic import ValidationError
 
 from demiurge.errors import InvalidValue, Unavailable
-from demiurge.mcp.definition import KINDS, Kind, ToolDefinition, visible
+from demiurge.mcp.definition import KINDS, Kind, ToolDefinition
 from demiurge.mcp.names import spelling
+from demiurge.mcp.partial_page import read_partial_page, words
 from mcp import Client, MCPError
 
-__all__ = ["MAX_LISTED", "MAX_PAGES", "read_definitions", "words"]
+__all__ = ["MAX_LISTED", "MAX_PAGES", "read_definitions"]
 
 MAX_PAGES: Final = 50
 MAX_LISTED: Final = 500
 """The most definitions of one kind that are read of one server."""
 
 _MAX_LISTING_BYTES: Final = 8 << 20
-_MAX_WORDS: Final = 200
+_EXTRA: Final = {"icons", "execution", "meta"}
 _PREFIXES: Final = tuple(f"{kind}:" for kind in KINDS)
 
 Listed = Tool | Prompt | Resource | ResourceTemplate
@@ -65,7 +67,7 @@ class _List:
     async def read(self, client: Client) -> None:
         """Reads the list. What goes wrong is noted."""
         try:
-            await self._read_pages(_pages(client, self.kind))
+            await self._read_pages(self._pages(client))
         except (MCPError, ValueError, RuntimeError) as error:
             is_absent = getattr(error, "code", None) == METHOD_NOT_FOUND and not self._by_label
             if is_absent and self.kind != "template":
@@ -97,6 +99,25 @@ class _List:
             seen.add(cursor)
         self.problems.append(f"The server's list of {self.kind}s does not end after {MAX_PAGES} pages.")
 
+    def _pages(self, client: Client) -> Callable[[PaginatedRequestParams], Awaitable[Any]]:
+        session = client.session
+        reads: dict[Kind, Callable[..., Awaitable[Any]]] = {
+            "tool": session.list_tools,
+            "prompt": session.list_prompts,
+            "resource": session.list_resources,
+            "template": session.list_resource_templates,
+        }
+
+        async def read(params: PaginatedRequestParams) -> Any:
+            try:
+                return await reads[self.kind](params=params)
+            except ValidationError:
+                found = await read_partial_page(session, self.kind, params)
+            self.problems += found.problems
+            return found.page
+
+        return read
+
     def _add(self, listed: Listed) -> int:
         """Adds a definition, and returns its size in bytes. A label that is listed twice stands for nothing."""
         name = words(getattr(listed, "uri", None) or getattr(listed, "uri_template", None) or listed.name)
@@ -114,17 +135,6 @@ class _List:
         return definition.size
 
 
-def _pages(client: Client, kind: Kind) -> Callable[[PaginatedRequestParams], Awaitable[Any]]:
-    session = client.session
-    reads: dict[Kind, Callable[..., Awaitable[Any]]] = {
-        "tool": session.list_tools,
-        "prompt": session.list_prompts,
-        "resource": session.list_resources,
-        "template": session.list_resource_templates,
-    }
-    return lambda params: reads[kind](params=params)
-
-
 def _listed(page: Any, kind: Kind) -> Sequence[Listed]:
     fields = {"tool": "tools", "prompt": "prompts", "resource": "resources", "template": "resource_templates"}
     found: Sequence[Listed] = getattr(page, fields[kind])
@@ -133,28 +143,30 @@ def _listed(page: Any, kind: Kind) -> Sequence[Listed]:
 
 def _definition(listed: Listed) -> ToolDefinition:
     """Returns the definition of what a server lists. Raises InvalidValue."""
+    extra = listed.model_dump(by_alias=True, mode="json", exclude_none=True, include=_EXTRA)
     if isinstance(listed, Tool):
         if listed.name.startswith(_PREFIXES):
             raise InvalidValue("the name begins like that of a prompt or a resource")
         hints = listed.annotations.model_dump(by_alias=True, exclude_none=True) if listed.annotations else None
         schemas = listed.input_schema, listed.output_schema
-        return ToolDefinition(listed.name, listed.title, listed.description, *schemas, hints)
+        return ToolDefinition(listed.name, listed.title, listed.description, *schemas, hints, extra=extra)
     if isinstance(listed, Prompt):
         arguments = [each.model_dump(by_alias=True, exclude_none=True) for each in listed.arguments or ()]
-        return ToolDefinition(listed.name, listed.title, listed.description, kind="prompt", arguments=arguments)
+        texts = listed.name, listed.title, listed.description
+        return ToolDefinition(*texts, kind="prompt", arguments=arguments, extra=extra)
     hints = None
     if listed.annotations is not None:  # when the content was modified is no part of the definition
         hints = listed.annotations.model_dump(by_alias=True, exclude_none=True, exclude={"last_modified"})
     texts = listed.name, listed.title, listed.description
     if isinstance(listed, Resource):
-        return ToolDefinition(*texts, annotations=hints, kind="resource", uri=listed.uri, mime_type=listed.mime_type)
+        found: dict[str, Any] = {"kind": "resource", "uri": listed.uri, "mime_type": listed.mime_type}
+        return ToolDefinition(*texts, annotations=hints, **found, extra=extra)
     try:
         UriTemplate.parse(listed.uri_template)
     except InvalidUriTemplate as error:
         raise InvalidValue("its template of addresses can't be used") from error
-    return ToolDefinition(
-        *texts, annotations=hints, kind="template", uri=listed.uri_template, mime_type=listed.mime_type
-    )
+    found = {"kind": "template", "uri": listed.uri_template, "mime_type": listed.mime_type}
+    return ToolDefinition(*texts, annotations=hints, **found, extra=extra)
 
 
 def _look_alikes(definitions: Sequence[ToolDefinition]) -> list[str]:
@@ -163,9 +175,3 @@ def _look_alikes(definitions: Sequence[ToolDefinition]) -> list[str]:
     named = [one for one in definitions if one.kind in ("tool", "prompt")]
     pairs = [(one.kind, seen.setdefault((one.kind, spelling(one.name)), one.name), one.name) for one in named]
     return [f"The {kind} {words(name)} reads like {words(first)}." for kind, first, name in pairs if name != first]
-
-
-def words(text: str) -> str:
-    """Returns a short text of a server on one line, for people."""
-    shown = visible(" ".join(text.split()))
-    return shown if len(shown) <= _MAX_WORDS else f"{shown[: _MAX_WORDS - 1]}…"

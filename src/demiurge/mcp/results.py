@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 from mimetypes import MimeTypes
 from typing import Any, Final
@@ -30,6 +31,7 @@ from mcp_types import (
 from pydantic_core import to_json
 
 from demiurge.errors import InvalidValue
+from demiurge.mcp.verbatim import kept_answer
 from demiurge.tools.authoring.hidden_text import without_hidden
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationError
 from demiurge.tools.execution.cause import log_fault
@@ -37,7 +39,7 @@ from demiurge.tools.foreign.schema import ForeignSchema
 from demiurge.tools.parts import MAX_PARTS, Audio, File, Image, ResultPart, checked_parts
 from demiurge.tools.result import ToolResult
 
-__all__ = ["add_part", "error_result", "marked", "tool_result", "unmarked"]
+__all__ = ["add_part", "error_result", "marked", "tool_result", "unmarked", "without_marks"]
 
 _MARK_LIKE: Final = re.compile(r"<(?=\s*+(?:/\s*+)?untrusted[\s_-]*+text)", re.IGNORECASE)
 """Blanks are never given back, so a search takes linear time, whatever a server sends."""
@@ -55,9 +57,14 @@ _MAX_ERROR: Final = 3_500
 
 def marked(text: str, source: str) -> str:
     """Returns a server's text between marks that say whose it is. `source`: the id of the tool."""
-    shown = _MARK_LIKE.sub("\u2039", without_hidden(text))
+    shown = without_marks(without_hidden(text))
     digest = sha256(f"{source}\n{shown}".encode()).hexdigest()[:16]
     return f'<untrusted_text source="{source}" mark="{digest}">\n{shown}\n</untrusted_text mark="{digest}">'
+
+
+def without_marks(text: str) -> str:
+    """Returns a text in which nothing looks like one of our marks."""
+    return _MARK_LIKE.sub("\u2039", text)
 
 
 def unmarked(text: str) -> str:
@@ -79,15 +86,18 @@ def error_result(text: str, source: str) -> ToolResult[Any]:
     )
 
 
-def tool_result(answer: CallToolResult, source: str, schema: ForeignSchema | None, max_bytes: int) -> ToolResult[Any]:
+def tool_result(
+    answer: CallToolResult, source: str, schema: ForeignSchema | None, max_bytes: int, *, keeps: bool = False
+) -> ToolResult[Any]:
     """Returns a server's answer as the result of the tool `source`. `schema`: the pinned schema of its structured
-    content. `max_bytes`: the limit of all parts together. Raises ToolFailure (`output_validation`,
-    `result_too_large`)."""
+    content. `max_bytes`: the limit of all parts together. `keeps`: the result has the answer in the server's own form
+    too. Raises ToolFailure (`output_validation`, `result_too_large`)."""
     parts: list[ResultPart] = []
     copies: list[ResultPart] = []
     texts = list(_texts(answer, parts, copies))
     if answer.is_error:
-        return error_result("\n\n".join(texts), source)
+        failed, kept = error_result("\n\n".join(texts), source), kept_answer(answer) if keeps else None
+        return replace(failed, verbatim=kept if kept is None or len(kept) <= max_bytes else None)
     structured = answer.structured_content
     encoded = b"" if structured is None else to_json(structured)
     size = len(encoded) + sum(len(part.data) for part in parts) + sum(len(text.encode()) for text in texts)
@@ -100,7 +110,9 @@ def tool_result(answer: CallToolResult, source: str, schema: ForeignSchema | Non
         texts.append(f"({len(parts) - MAX_PARTS} more parts of this result were left out.)")
     text = "\n\n".join(filter(None, texts))
     message = marked(text, source) if text else "" if parts else "The tool returned nothing."
-    return ToolResult(message, structured, exclude_value_from_context=True, parts=[*parts, *copies][:MAX_PARTS])
+    given = [*parts, *copies][:MAX_PARTS]
+    kept = kept_answer(answer, given) if keeps else None
+    return ToolResult(message, structured, exclude_value_from_context=True, parts=given, verbatim=kept)
 
 
 def _check_structured(structured: Any, encoded: bytes, schema: ForeignSchema | None, source: str) -> None:

@@ -69,7 +69,12 @@ class ServerRequests:
 
     def passes(self, kind: str) -> bool:
         """Returns whether the program that asked for the call answers such questions itself."""
-        return kind in self.context.resources.get(Asker, Asker()).answers
+        return kind in self.asker.answers
+
+    @property
+    def asker(self) -> Asker:
+        """The program that asked for the call."""
+        return self.context.resources.get(Asker, Asker())
 
     def require(self, request: ServerRequest) -> None:
         """Raises InvalidValue for a request that the settings grant not, or that has more than an answer in text could

@@ -75,8 +75,13 @@ def server_tool(
         untrusted=True,
         quarantined=quarantined,
         mcp_item=None if pinned.kind == "tool" else {"server": settings.name, **pinned.to_json()},
+        mcp_listing=_listing(pinned) if pinned.kind == "tool" else None,
     )
     return replace(bound, trust=trust)
+
+
+def _listing(pinned: ToolDefinition) -> dict[str, Any]:
+    return {name: value for name, value in pinned.to_json().items() if name not in ("name", "inputSchema")}
 
 
 def quarantined_tool(server: str, label: str) -> BoundTool:

@@ -24,7 +24,16 @@ from demiurge.errors import (
     UsageError,
 )
 
-__all__ = ["REASONS", "ErrorBody", "Refused", "add_error_handlers", "error_response", "responses", "status_of"]
+__all__ = [
+    "REASONS",
+    "ErrorBody",
+    "Refused",
+    "add_error_handlers",
+    "error_body",
+    "error_response",
+    "responses",
+    "status_of",
+]
 
 LOG = logging.getLogger(__name__)
 
@@ -96,10 +105,15 @@ def status_of(error: DemiurgeError) -> int:
 
 def error_response(status: int, code: str, message: str, details: Mapping[str, Any] | None = None) -> JSONResponse:
     """Returns the answer for an error. No part of it is markup: a lone surrogate becomes `?`."""
+    return JSONResponse(error_body(code, message, details), status)
+
+
+def error_body(code: str, message: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Returns an error as every answer and every stream has it (`ErrorBody`)."""
     body: dict[str, Any] = {"code": code, "message": _text(message)}
     if details:
         body["details"] = {name: _text(value) if isinstance(value, str) else value for name, value in details.items()}
-    return JSONResponse(body, status)
+    return body
 
 
 def _text(value: str) -> str:

@@ -109,7 +109,7 @@ class McpEndpoint:
                     return None
                 return super()._admit_session(requestor)
 
-        gateway = McpGateway(_world_of, key, names, sent=_once_sent, own_names=now_named)
+        gateway = McpGateway(_world_of, key, names, sent=_once_sent, own_names=now_named, marks=options.mcp_marks)
         manager = _Sessions(gateway.server, max_request_body_size=MAX_BODY, max_sessions=MAX_SESSIONS)
         closing: asyncio.Event = request.app.state.closing
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from dataclasses import dataclass, field
+from typing import Literal
 
 __all__ = ["LOOPBACK", "ConnectionLimits", "ServeOptions"]
 
@@ -49,7 +50,8 @@ class ServeOptions:
     `max_body`: the largest request body that is taken, in bytes. `heartbeat_s`: seconds between two heartbeats of a
     stream. `login_attempts`: failed logins that one address may make in a minute. `tls`: the server speaks HTTPS.
     `mcp_tools`: the ids of the tools that `/mcp` offers, none for all; `mcp_server`: it offers this MCP server's tools
-    under their own names. `limits`: those of its connections."""
+    under their own names; `mcp_marks`: where it marks a server's words (`mcp.gateway.handed_on`). `limits`: those of
+    its connections."""
 
     host: str = "127.0.0.1"
     port: int = 7777
@@ -61,6 +63,7 @@ class ServeOptions:
     mcp_tools: tuple[str, ...] = ()
     mcp_server: str | None = None
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    mcp_marks: Literal["meta", "blocks"] | None = None
 
     @property
     def is_local(self) -> bool:

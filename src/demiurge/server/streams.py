@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from demiurge.errors import DemiurgeError
+from demiurge.server.errors import error_body
 
 __all__ = ["EventStream", "StreamEvent", "before_closing", "merged", "while_allowed"]
 
@@ -50,7 +51,7 @@ class StreamEvent:
 class EventStream(Response):
     """Sends the events of `source`, which yields them encoded, one or more at a time. The stream ends with the source,
     when the reader disconnects, or when `closing` is set; then its last event is `closing`. If the source fails, the
-    last event is `error`, with the code and the message."""
+    last event is `error`, with the body of an error."""
 
     media_type = "text/event-stream"
 
@@ -96,7 +97,7 @@ class EventStream(Response):
                 else:
                     await _send(send, b": heartbeat\n\n")
         except DemiurgeError as error:
-            await _send(send, StreamEvent("error", {"code": error.code, "message": error.message}).encode())
+            await _send(send, StreamEvent("error", error_body(error.code, error.message, error.details)).encode())
         finally:
             coming.cancel()
             await asyncio.gather(coming, return_exceptions=True)

@@ -83,7 +83,7 @@ SAFE_MESSAGES: Mapping[ToolErrorCode, str] = MappingProxyType(
         ToolErrorCode.APPROVAL_REJECTED: "A person rejected this call. Do not repeat it.",
         ToolErrorCode.APPROVAL_EXPIRED: "The approval of this call has expired.",
         ToolErrorCode.APPROVAL_EDITED: "A person changed the arguments; the changed call took its place.",
-        ToolErrorCode.QUARANTINED: "This tool changed since its review and is blocked until the next one.",
+        ToolErrorCode.QUARANTINED: "Nobody has reviewed this tool as it is now, new or changed, so it is blocked.",
         ToolErrorCode.ROUNDS_EXCEEDED: "Too many rounds of tool calls. Answer with what is known.",
         ToolErrorCode.REPEATED_CALL: "The same call was made before. Use its earlier result.",
         ToolErrorCode.UNAVAILABLE: "This tool is not available at the moment.",

@@ -88,6 +88,8 @@ class ModelRequests(Protocol):
 @dataclass(frozen=True, slots=True)
 class Asker:
     """The program that asked for a call. `answers`: the questions that it answers itself, of its own model, files and
-    user: `sampling`, `roots`, and `form`."""
+    user: `sampling`, `roots`, and `form`. `verbatim`: it hands a server's answer on as it is
+    (`ToolResult.verbatim`)."""
 
     answers: frozenset[str] = field(default_factory=frozenset)
+    verbatim: bool = False

@@ -102,7 +102,8 @@ class ToolExecResult:
     approval that an `approval_required` call waits for, else the approval that was used for the call; None if no
     approval was needed. The model does not see `approval_id`. `parts`: images, sounds and files for the model, with
     their bytes; private like `content`. `asks`: the questions that the call ended with, because nobody here could
-    answer them; private too. `untrusted`: the untrusted tools whose text `content` and `parts` hold."""
+    answer them; private too. `untrusted`: the untrusted tools whose text `content` and `parts` hold. `verbatim`: of the
+    result, if it may be handed on as it is (`ToolResult.verbatim`); private."""
 
     ok: bool
     value: Any
@@ -115,6 +116,7 @@ class ToolExecResult:
     parts: tuple[ResultPart, ...] = field(default=(), repr=False)
     asks: InputRequired | None = field(default=None, repr=False)
     untrusted: tuple[str, ...] = ()
+    verbatim: bytes | None = field(default=None, repr=False)
 
     def _view(self) -> View:
         problem = "" if self.ok else f"{self.error_code}: {self.safe_message}"

@@ -7,7 +7,7 @@ left out of the text. That flag saves tokens; it is not a security boundary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic_core import from_json, to_json
@@ -32,13 +32,15 @@ class ToolRenderableResult(Protocol):
 class ToolResult(Generic[ValueT]):
     """The result of a call. `message`: text for the model. `value`: typed payload or None. `success=False` is a
     failure that the handler reports by itself: the model gets its message, others only if the redaction shows
-    messages. `parts`: images, sounds and files beside the value (`tools.parts`); a failure has none."""
+    messages. `parts`: images, sounds and files beside the value (`tools.parts`); a failure has none. `verbatim`: the
+    answer of a foreign source in its own form, as JSON; private, for whoever hands the answer on unchanged."""
 
     message: str
     value: ValueT | None = None
     success: bool = True
     exclude_value_from_context: bool = False
     parts: Sequence[ResultPart] = ()
+    verbatim: bytes | None = field(default=None, repr=False)
 
     def render(self) -> str:
         """Returns the value as text; "" for None."""

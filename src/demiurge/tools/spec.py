@@ -23,16 +23,19 @@ __all__ = ["ToolSpec"]
 FLAGS = ("untrusted", "quarantined")
 """The fields of a spec that are recorded only if they are true."""
 
+_OF_MCP = ("mcp_item", "mcp_listing")
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """`name`: `^[a-zA-Z0-9_-]{1,64}$`. `input_schema`: JSON Schema 7; the spec keeps a read-only copy
-    (`copy.deepcopy` returns one that can be changed). `details`: text that follows the description, "" for none.
-    `untrusted`: the tool hands on other people's text, so its results taint a run. `quarantined`: nobody has trusted
-    the present wording, so no model reads it and every call is refused. `mcp_item`: of a prompt, a resource or a
-    template of an MCP server, which is called like a tool and offered to no model: its pinned definition, with `kind`
-    and `server`; None for a tool. `spec_hash`: `sha256:<hex>` of the RFC 8785
-    JSON of the other fields, computed if left out. Raises InvalidValue."""
+    """`name`: `^[a-zA-Z0-9_-]{1,64}$`. `input_schema`: JSON Schema 7; the spec keeps a read-only copy (`copy.deepcopy`
+    returns one that can be changed). `details`: text that follows the description, "" for none. `untrusted`: the tool
+    hands on other people's text, so its results taint a run. `quarantined`: nobody has trusted the present wording, so
+    no model reads it and every call is refused. `mcp_item`: of a prompt, a resource or a template of an MCP server,
+    which is called like a tool and offered to no model: its pinned definition, with `kind` and `server`; None for a
+    tool. `mcp_listing`: of a tool of an MCP server, what its definition says beside the name and the input schema, for
+    clients of the gateway. `spec_hash`: `sha256:<hex>` of the RFC 8785 JSON of the other fields, computed if left out.
+    Raises InvalidValue."""
 
     name: str
     description: str
@@ -44,6 +47,7 @@ class ToolSpec:
     untrusted: bool = field(default=False, kw_only=True)
     quarantined: bool = field(default=False, kw_only=True)
     mcp_item: Mapping[str, Any] | None = field(default=None, kw_only=True, hash=False)
+    mcp_listing: Mapping[str, Any] | None = field(default=None, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
         if not is_tool_id(self.name):
@@ -55,8 +59,9 @@ class ToolSpec:
         for name in FLAGS:
             if not isinstance(getattr(self, name), bool):
                 raise InvalidValue(f"must be True or False for tool '{self.name}'", path=name)
-        if self.mcp_item is not None:
-            object.__setattr__(self, "mcp_item", frozen(self.mcp_item))
+        for name in _OF_MCP:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, frozen(getattr(self, name)))
         object.__setattr__(self, "effect", ToolEffect(self.effect))
         object.__setattr__(self, "input_schema", frozen(self.input_schema))
         if not self.spec_hash:
@@ -69,8 +74,8 @@ class ToolSpec:
         return f"{self.description}\n\n{self.details}" if self.details else self.description
 
     def to_json(self) -> dict[str, Any]:
-        """Returns everything that the hash covers, as a copy. `details`, the flags and `mcp_item` are in it only if
-        they are set, so a spec without them has the hash that it had before there were such fields."""
+        """Returns everything that the hash covers, as a copy. `details`, the flags and what is of an MCP
+        server are in it only if they are set."""
         return {
             "name": self.name,
             "description": self.description,
@@ -79,7 +84,7 @@ class ToolSpec:
             "effect": self.effect.value,
             "redaction": self.redaction.to_json(),
             **{name: True for name in FLAGS if getattr(self, name)},
-            **({"mcp_item": thawed(self.mcp_item)} if self.mcp_item is not None else {}),
+            **{name: thawed(getattr(self, name)) for name in _OF_MCP if getattr(self, name) is not None},
         }
 
     @classmethod
@@ -94,5 +99,6 @@ class ToolSpec:
             redaction=Redaction.from_json(data["redaction"]),
             details=data.get("details", ""),
             mcp_item=data.get("mcp_item"),
+            mcp_listing=data.get("mcp_listing"),
             **{name: data.get(name, False) for name in FLAGS},
         )

@@ -25,7 +25,7 @@ SENTENCES = {
     "approval_required": "A person has to approve this call before it can run.",
     "approval_rejected": "A person rejected this call. Do not repeat it.",
     "approval_expired": "The approval of this call has expired.",
-    "quarantined": "This tool changed since its review and is blocked until the next one.",
+    "quarantined": "Nobody has reviewed this tool as it is now, new or changed, so it is blocked.",
     "rounds_exceeded": "Too many rounds of tool calls. Answer with what is known.",
     "repeated_call": "The same call was made before. Use its earlier result.",
     "unavailable": "This tool is not available at the moment.",

@@ -20,7 +20,7 @@ from demiurge.mcp.gateway.server import McpGateway
 from demiurge.tools import File, Image
 from demiurge.tools.input_required import InputRequired, Question
 from demiurge.values.caller import Caller
-from mcp import Client
+from mcp import Client, MCPError
 
 ERAS = ("legacy", "auto")
 
@@ -71,10 +71,17 @@ class Shop:
 
 
 def text_of(result: types.CallToolResult) -> str:
-    """The text of a result."""
-    [block] = result.content
+    """The text of a result, without the blocks of marks."""
+    [block] = result.content if len(result.content) == 1 else result.content[1:-1]
     assert isinstance(block, types.TextContent)
     return block.text
+
+
+async def refuses_as_unknown(client: Client, name: str, arguments: dict[str, Any]) -> None:
+    """Checks that a call is answered as that of a tool which is not there."""
+    with pytest.raises(MCPError) as refused:
+        await client.call_tool(name, arguments)
+    assert refused.value.error == types.ErrorData(code=types.INVALID_PARAMS, message=f"Unknown tool: {name}")
 
 
 def shop_tools(shop: Callable[[], Shop]) -> list[Any]:

@@ -45,8 +45,8 @@ async def connected(
 async def test_a_text_that_is_a_resource_stays_one(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with connected(tmp_path / "w", monkeypatch, mode) as client:
         content = (await client.call_tool("test_multiple_content_types", {})).content
-    assert [block.type for block in content] == ["text", "image", "resource"]
-    resource = content[2]
+    assert [block.type for block in content[1:-1]] == ["text", "image", "resource"]
+    resource = content[3]
     assert isinstance(resource, types.EmbeddedResource)
     assert resource.resource.mime_type == "application/json"
 

@@ -162,6 +162,16 @@ def test_a_type_outside_the_schema_subset_is_refused(kind: Any) -> None:
         compile_schema(kind)
 
 
+class Literals:
+    kind: Literal[Tree]  # type: ignore[valid-type]
+
+
+def test_a_literal_of_a_class_is_refused_in_plain_words() -> None:
+    words = r"Literal\[Tree\] names no value; a Literal has texts, whole numbers, True or False"
+    with pytest.raises(InvalidValue, match=words):
+        compile_schema(dataclass(Literals))
+
+
 BAD_SCHEMAS: list[Any] = [
     3,
     {"type": "array"},

@@ -115,6 +115,15 @@ def test_the_schema_is_kept_verbatim_and_is_its_own() -> None:
     assert json.dumps(tool.spec.input_schema) == json.dumps(before)
 
 
+@pytest.mark.parametrize("top", [{}, {"type": ["object", "null"]}, {"anyOf": [{"required": ["a"]}]}])
+def test_a_schema_that_accepts_objects_without_saying_so_is_taken(top: dict[str, Any]) -> None:
+    schema = {**top, "properties": {"a": {"type": "integer"}}}
+    tool = foreign_tool(NAME, "d", schema, echo, redaction=Redaction.drop_all())
+    assert tool.spec.input_schema == {**schema, "type": "object"}
+    assert fields(tool, {"a": 1}) == ()
+    assert fields(tool, {"a": "x"}) == ("a: must be an integer",)
+
+
 def test_a_description_shows_all_that_it_says() -> None:
     hidden = "a\u202eb\u200bc\u2066d\U000e0041e\ufe01f\x00g\x1b[2Jh\u00adi\ufeffj\u200dk"
     assert (
@@ -146,9 +155,8 @@ def _nested(depth: int) -> dict[str, Any]:
 NOT_SCHEMAS: dict[str, Any] = {
     "a list": [],
     "nothing": None,
-    "no type": {},
     "another type": {"type": "string"},
-    "type by list": {"type": ["object", "null"]},
+    "other types by list": {"type": ["array", "null"]},
     "unknown type": {"type": "object", "properties": {"a": {"type": "float"}}},
     "odd properties": {"type": "object", "properties": [1]},
     "odd subschema": {"type": "object", "properties": {"a": 3}},
@@ -631,4 +639,4 @@ def test_a_result_that_is_no_json_is_refused() -> None:
 
 def test_a_schema_is_an_object() -> None:
     with pytest.raises(InvalidValue):
-        ForeignSchema({"properties": {}})
+        ForeignSchema({"type": "array"})

@@ -155,7 +155,7 @@ def test_a_policy_may_deny_the_calls_of_a_tainted_run() -> None:
 def test_a_call_of_a_quarantined_tool_is_refused_at_its_admission(tool: str) -> None:
     world = Units(with_spec(spending_manifest(), tool, quarantined=True))
     world.tell(calls=[tool])
-    assert world.log == ["quarantined:This tool changed since its review and is blocked until the next one."]
+    assert world.log == ["quarantined:Nobody has reviewed this tool as it is now, new or changed, so it is blocked."]
     assert admitted(world.a)[-1]["code"] == "quarantined"
 
 
@@ -166,7 +166,7 @@ def test_a_call_that_waited_while_its_tool_was_quarantined_is_refused_when_it_is
     [waiting] = world.a.intents
     world.a.manifest = with_spec(manifest, ASKED, quarantined=True)
     world.decide(A, waiting, approve=True)
-    assert world.log == ["quarantined:This tool changed since its review and is blocked until the next one."]
+    assert world.log == ["quarantined:Nobody has reviewed this tool as it is now, new or changed, so it is blocked."]
     [decision] = [record.body for record in world.a.records if record.kind == "decision"]
     assert (decision["verdict"], decision["code"]) == ("deny", "quarantined")
 

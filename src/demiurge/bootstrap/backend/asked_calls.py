@@ -17,6 +17,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -184,7 +185,9 @@ class AskedCalls:
 
     def asker_of(self, unit: Unit) -> Asker:
         """Returns who asked for the call of a unit; an asker that answers nothing, if nobody is known."""
-        return self._askers.get(unit.key, Asker()) if unit.module == CALLS else Asker()
+        if unit.module != CALLS or not unit.key.startswith(PREFIX):
+            return Asker()
+        return replace(self._askers.get(unit.key, Asker()), verbatim=True)
 
     def own_request(self, host: Host, store: Store, call_id: str, caller: Caller, now_ns: int) -> dict[str, Any] | None:
         """Returns the waiting call, as `waiting_calls` does, if all that it waits for is for its asker to answer: its

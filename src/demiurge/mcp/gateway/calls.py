@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Final
 
 import anyio
@@ -31,7 +31,8 @@ from demiurge.mcp.gateway.clients import (
     send_log,
     wanted_level,
 )
-from demiurge.mcp.gateway.content import AS_TOOL, AnswerForm, refused
+from demiurge.mcp.gateway.content import AnswerForm, ToolForm, unknown_tool
+from demiurge.mcp.gateway.handed_on import Marks
 from demiurge.mcp.gateway.names import ToolNames
 from demiurge.mcp.gateway.port import CallerWorld, CallLog, CallProgress, CallState, HeldCall, Waiting
 from demiurge.mcp.gateway.questions import client_requests, given_answers, given_decision
@@ -68,25 +69,35 @@ AfterAnswer = Callable[[bool], Coroutine[Any, Any, None]]
 
 class CallsOfClients:
     """The calls of the clients of one gateway. `states` makes the signed states, `sent` runs something once the answer
-    to a request was sent."""
+    to a request was sent. `marks`: where a server's words are marked, in place of the default (`handed_on`)."""
 
     def __init__(
         self,
         names: ToolNames,
         states: Callable[[CallerWorld], Awaitable[RequestStates]],
         sent: Callable[[Context, AfterAnswer], None],
+        marks: Marks | None = None,
     ) -> None:
-        self._names, self._states, self._sent = names, states, sent
+        self._names, self._states, self._sent, self._marks = names, states, sent, marks
         self._turns = _Turns()
         self._answered: dict[str, Mapping[str, Mapping[str, Any]]] = {}
         self._background: set[asyncio.Task[None]] = set()
 
     async def call(self, world: CallerWorld, ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
-        """Answers `tools/call`. Raises MCPError for a state that is not this caller's, and for too many calls."""
+        """Answers `tools/call`. Raises MCPError for a tool that is missing or denied, for a state that is not this
+        caller's, and for too many calls."""
         tool = self._names.id_of(params.name)
         if tool is None:
-            return refused(ToolErrorCode.POLICY_DENIED.value, "")
-        return await self.ask(world, ctx, tool, params.arguments or {}, params, AS_TOOL)
+            raise unknown_tool(params.name)
+        form = await self.form_of(world, tool, params.name)
+        return await self.ask(world, ctx, tool, params.arguments or {}, params, form.form)
+
+    async def form_of(self, world: CallerWorld, tool: str, name: str = "") -> ToolForm:
+        """Returns the form of the answers about a tool, which its client calls `name`."""
+        with suppress(DemiurgeError):  # the answer to the call will say it
+            spec = next((spec for spec in await world.catalog() if spec.name == tool), None)
+            return ToolForm(name or tool, spec, self._marks)
+        return ToolForm(name or tool, None, self._marks)
 
     async def ask(
         self,

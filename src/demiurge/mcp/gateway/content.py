@@ -12,10 +12,13 @@ import mcp_types as types
 from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
 
+from demiurge.mcp.gateway.catalog import lists_output
+from demiurge.mcp.gateway.handed_on import Marks, handed_on
 from demiurge.mcp.gateway.port import Attached, CallState, Waiting
 from demiurge.tools.errors import ToolErrorCode, failure_answer, failure_text
+from demiurge.tools.spec import ToolSpec
 
-__all__ = ["AS_TOOL", "CALL_ID", "EARLIER", "AnswerForm", "Blob", "ended", "meta_of", "refused", "waits", "waits_text"]
+__all__ = ["CALL_ID", "EARLIER", "AnswerForm", "Blob", "ToolForm", "meta_of", "unknown_tool", "waits_text"]
 
 CALL_ID: Final = "demiurge/call"
 """The key in `_meta` of a result: the id of the call, by which its record is found."""
@@ -38,7 +41,12 @@ class AnswerForm:
     has_tasks: bool = False
 
 
-def refused(code: str, message: str) -> types.CallToolResult:
+def unknown_tool(name: str) -> MCPError:
+    """Returns the answer to a call of a tool that is not there for the caller, whether it is missing or denied."""
+    return MCPError(types.INVALID_PARAMS, f"Unknown tool: {name}")
+
+
+def _refused(code: str, message: str) -> types.CallToolResult:
     """Returns the result of a call that was not recorded."""
     if code in set(ToolErrorCode):
         answer = failure_answer(ToolErrorCode(code), message or None)
@@ -49,7 +57,39 @@ def refused(code: str, message: str) -> types.CallToolResult:
     )
 
 
-async def ended(state: CallState, blob: Blob) -> types.CallToolResult:
+@dataclass(frozen=True, slots=True)
+class ToolForm:
+    """The answers to calls of one tool. `name`: the client's; `spec`: as the caller's catalog has the tool, None if it
+    is not there. Results with a listed output schema have structured content or are errors, because clients refuse
+    others."""
+
+    name: str
+    spec: ToolSpec | None
+    marks: Marks | None = None
+
+    @property
+    def form(self) -> AnswerForm:
+        return AnswerForm(self.ended, self._waits, _refused, has_tasks=True)
+
+    async def ended(self, state: CallState, blob: Blob) -> types.CallToolResult | MCPError:
+        """Returns the result of a call that has ended."""
+        if self.spec is None and state.error_code == ToolErrorCode.POLICY_DENIED:
+            return unknown_tool(self.name)
+        if state.verbatim is not None:
+            parts = [await blob(part.ref) for part in state.attached]
+            meta = meta_of(state)
+            return handed_on(state.verbatim, parts, state.tool, self.spec, self.marks, note=state.note, meta=meta)
+        result = await _ended(state, blob)
+        return self._fitting(result) if result.structured_content is None else result
+
+    def _waits(self, state: CallState, waiting: Waiting | None) -> types.CallToolResult:
+        return self._fitting(_waits(state, waiting))
+
+    def _fitting(self, result: types.CallToolResult) -> types.CallToolResult:
+        return result.model_copy(update={"is_error": True}) if lists_output(self.spec) else result
+
+
+async def _ended(state: CallState, blob: Blob) -> types.CallToolResult:
     """Returns the result of a call that has ended. A failure has our code and the safe message, in the same text that
     every model reads."""
     text = state.text or ("" if state.ok else failure_text(_failure(state)))
@@ -94,7 +134,7 @@ async def _block(part: Attached, blob: Blob) -> types.ContentBlock:
     return types.EmbeddedResource(resource=resource)
 
 
-def waits(state: CallState, waiting: Waiting | None) -> types.CallToolResult:
+def _waits(state: CallState, waiting: Waiting | None) -> types.CallToolResult:
     """Returns the result of a call that waits for a person, was just decided, or still runs, for a client that can't be
     told later."""
     text = waits_text(waiting) if waiting is not None else DECIDED if state.status == "waiting" else RUNS
@@ -129,7 +169,3 @@ def waits_text(waiting: Waiting) -> str:
         command = f"{waiting.command} approvals approve {waiting.approval[:12]}"
     again = "Then call the same tool again with the same arguments: that reads the result, and runs nothing twice."
     return f"{what} A person {does} with `{command}`, or in the web shell. {again}"
-
-
-AS_TOOL: Final = AnswerForm(ended, waits, refused, has_tasks=True)
-"""The form of the answers to `tools/call`."""

@@ -7,7 +7,7 @@ whether the caller may use the prompt or the template, and nothing is recorded.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import mcp_types as types
@@ -24,7 +24,7 @@ from demiurge.mcp.gateway.port import CallerWorld, CallState, Waiting
 from demiurge.mcp.item_results import item_answer
 from demiurge.mcp.requests import fits_template
 from demiurge.mcp.results import unmarked
-from demiurge.tools.authoring.hidden_text import without_hidden
+from demiurge.tools.authoring.hidden_text import plain_json
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.spec import ToolSpec
 
@@ -90,7 +90,7 @@ class ItemsOfClients:
 
     def _shown(self, item: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a definition as the protocol writes it, with its name and address here."""
-        found = {key: _plain(value) for key, value in item.items() if key not in ("server", "kind")}
+        found = {key: plain_json(value) for key, value in item.items() if key not in ("server", "kind")}
         if item["kind"] == "prompt":
             return {**found, "name": self._names.prompt(item["server"], item["name"])}
         key = "uri" if item["kind"] == "resource" else "uriTemplate"
@@ -180,15 +180,6 @@ class ItemsOfClients:
             return node
         found = {key: self._with_addresses_here(value, server) for key, value in node.items()}
         return {**found, "uri": self._names.address(server, node["uri"])} if isinstance(node.get("uri"), str) else found
-
-
-def _plain(node: Any) -> Any:
-    """Returns JSON of a server without hidden characters."""
-    if isinstance(node, str):
-        return without_hidden(node)
-    if isinstance(node, Mapping):
-        return {without_hidden(str(key)): _plain(value) for key, value in node.items()}
-    return [_plain(each) for each in node] if isinstance(node, Sequence) else node
 
 
 def _words(state: CallState) -> str:

@@ -55,7 +55,8 @@ class Attached:
 class CallState:
     """A call so far. `status`: `open` while it runs, `waiting` for a person, `ended`. Of a call that has ended: `text`
     is what a model reads, `view` the public view of the value, `error_code` the code of a failure (None: it succeeded),
-    `earlier` that an equal request before this one made the call."""
+    `earlier` that an equal request before this one made the call, `verbatim` the answer of an MCP server as
+    `mcp.verbatim` keeps it, `note` what its reader is told before it."""
 
     call_id: str
     tool: str
@@ -67,6 +68,8 @@ class CallState:
     view: Any = None
     attached: Sequence[Attached] = ()
     earlier: bool = False
+    verbatim: bytes | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

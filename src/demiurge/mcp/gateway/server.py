@@ -34,7 +34,7 @@ from demiurge.errors import DemiurgeError, NotFound
 from demiurge.mcp.gateway.calls import AfterAnswer, CallsOfClients
 from demiurge.mcp.gateway.catalog import page
 from demiurge.mcp.gateway.clients import set_level
-from demiurge.mcp.gateway.content import ended
+from demiurge.mcp.gateway.handed_on import Marks
 from demiurge.mcp.gateway.items import ItemsOfClients
 from demiurge.mcp.gateway.names import ToolNames
 from demiurge.mcp.gateway.port import CallerWorld, CallState, Waiting
@@ -112,20 +112,22 @@ class _StreamBus:
 @dataclass
 class McpGateway:
     """Serves the catalogs of a world. `world_of` tells the caller of a request, from its transport alone; `key` is a
-    secret of the world's user; `sent`, if given, runs something once the answer to a request was sent, or
-    could not be. `own_names` returns the names that `names` has to follow (`ToolNames.own_names`), as they are now."""
+    secret of the world's user; `sent`, if given, runs something once the answer to a request was sent, or could not be.
+    `own_names` returns the names that `names` has to follow (`ToolNames.own_names`), as they are now. `marks`: as of
+    CallsOfClients."""
 
     world_of: Callable[[Context], CallerWorld]
     key: Callable[[], Awaitable[bytes]]
     names: ToolNames = field(default_factory=ToolNames)
     sent: Callable[[Context, AfterAnswer], bool] | None = None
     own_names: Callable[[], Awaitable[Mapping[str, str] | None]] | None = None
+    marks: Marks | None = None
 
     def __post_init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
         self._listening: set[ListenHandler] = set()
         self._listeners: Counter[Caller] = Counter()
-        self._calls = CallsOfClients(self.names, self._states, self._once_sent)
+        self._calls = CallsOfClients(self.names, self._states, self._once_sent, self.marks)
         self.items = ItemsOfClients(self.names, self.world_of, self._calls)
         self.updates = ResourceUpdates(self.items, self.world_of)
         self._made_states: RequestStates | None = None
@@ -261,7 +263,10 @@ class McpGateway:
         if state.status == "ended":
             if state.error_code == ToolErrorCode.CANCELLED:
                 return task_fields(state.call_id, "cancelled")
-            result = await ended(state, world.blob)
+            result = await (await self._calls.form_of(world, state.tool)).ended(state, world.blob)
+            if isinstance(result, MCPError):
+                failure = result.error.model_dump(by_alias=True, exclude_none=True)
+                return {**task_fields(state.call_id, "failed"), "error": failure}
             shown = result.model_dump(by_alias=True, mode="json", exclude_none=True)
             return {**task_fields(state.call_id, "completed"), "result": shown}
         waiting = await world.waiting(state.call_id) if state.status == "waiting" else None

@@ -23,6 +23,7 @@ from demiurge.server.streams import EventStream, StreamEvent, merged, while_allo
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.values.json_view import json_view
 from demiurge.values.refs import ref_from_digest
+from demiurge.world.unit import Unit
 
 __all__ = ["router"]
 
@@ -182,6 +183,8 @@ async def stream(
     """Sends each record as it becomes durable, from a position on; by default what comes from now on. The id of an
     event is its position: a reader that comes back with `Last-Event-ID` misses nothing and sees nothing twice. Frames
     have no id, and are not kept. The stream ends when the caller's token is revoked or expires."""
+    if unit is not None:
+        Unit.parse(unit)  # before the stream begins, so that a text that is none is an error of the request
     world, position = current.world, int(last_event_id) + 1 if last_event_id else start
     feed: RecordFeed = request.app.state.feeds[sees_records(world.caller)]
     source = feed.follow(world, position, unit)

@@ -10,10 +10,10 @@ version.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["hidden_character", "hidden_in", "spell_hidden", "without_hidden"]
+__all__ = ["hidden_character", "hidden_in", "plain_json", "spell_hidden", "without_hidden"]
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tab and line feed
@@ -56,6 +56,15 @@ def hidden_in(node: Any, path: str = "#") -> tuple[str, str] | None:
 def without_hidden(text: str) -> str:
     """Returns a foreign `text` without hidden characters. Line breaks of every kind become line feeds."""
     return _ALL.sub("", "\n".join(text.splitlines()))
+
+
+def plain_json(node: Any) -> Any:
+    """Returns foreign JSON whose texts and names have no hidden characters. A line feed at the end of a text stays."""
+    if isinstance(node, str):
+        return without_hidden(f"{node}|")[:-1]
+    if isinstance(node, Mapping):
+        return {plain_json(str(key)): plain_json(value) for key, value in node.items()}
+    return [plain_json(each) for each in node] if isinstance(node, Sequence) else node
 
 
 def spell_hidden(text: str, spell: Callable[[str], str]) -> str:

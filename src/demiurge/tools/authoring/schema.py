@@ -206,6 +206,12 @@ class _Describer(GenerateJsonSchema):
     def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
         if any(isinstance(value, Enum) and not isinstance(value, int | str) for value in schema["expected"]):
             raise InvalidValue("a Literal of an enum's member can't be read from JSON; name its value")
+        for value in schema["expected"]:
+            if not isinstance(value, Enum) and type(value) not in (str, int, bool, type(None)):
+                shown = value.__name__ if isinstance(value, type) else repr(value)
+                raise InvalidValue(
+                    f"Literal[{shown}] names no value; a Literal has texts, whole numbers, True or False"
+                )
         return super().literal_schema({**schema, "expected": sorted(schema["expected"], key=_order)})
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:

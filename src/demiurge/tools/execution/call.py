@@ -37,8 +37,9 @@ class Call:
     `bound`: the tool, for the stages after `decide`, where there always is one. `rule`: the name of the policy's rule
     that decided, None if the policy's own lists did. `threads`: whether a `def` handler may run in a worker thread.
     `started`: the handler has been called and has not returned; an interruption then leaves the outcome open. `parts`:
-    those of the result, checked. `encoded`: the value's JSON; `plain`: the same as a portable value; `rendering`: its
-    text for the model. `reported_message`: the message of a failure that the handler reported itself.
+    those of the result, checked. `verbatim`: the result's, while it may be handed on. `encoded`: the value's JSON;
+    `plain`: the same as a portable value; `rendering`: its text for the model. `reported_message`: the message of a
+    failure that the handler reported itself.
 
     `resumed`: the answers that this leg goes on with, None in the first leg; `asked`: the questions that it ended with;
     `suspended`: the caller asks them, so that the call is not over.
@@ -95,6 +96,7 @@ class Call:
     content: str = ""
     view: Any = None
     parts: tuple[ResultPart, ...] = ()
+    verbatim: bytes | None = None
     rendering: str | None = None
     # the end
     failure: ToolFailure | None = None

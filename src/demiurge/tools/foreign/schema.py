@@ -53,18 +53,19 @@ _BOUNDS: Mapping[str, str] = {
 
 
 class ForeignSchema:
-    """A schema and its validator. `verbatim`: a copy of the schema as it was given. The draft is the one that
-    `$schema` names; without it 2020-12, or the newest of 2020-12, 7 and 4 in which the schema is valid.
+    """A schema and its validator. `verbatim`: a copy of the schema as it was given; with type object at the top, if it
+    says less. The draft is the one that `$schema` names; without it 2020-12, or the newest of 2020-12, 7 and 4 in which
+    the schema is valid.
 
     `check_formats`: whether `format` is a rule. `any_type`: the top may be of another type than object, as for results.
-    Raises InvalidValue for data that is not a schema, is not of type object at the top, is too large, or has hidden
+    Raises InvalidValue for data that is not a schema, does not accept objects at the top, is too large, or has hidden
     characters; Unavailable without the extra `foreign`."""
 
     def __init__(self, schema: Mapping[str, Any], *, check_formats: bool = False, any_type: bool = False) -> None:
         text = _checked_text(schema)
         self.verbatim: dict[str, Any] = json.loads(text)
         if not any_type and self.verbatim.get("type") != "object":
-            raise InvalidValue("the top of the schema must have type 'object'")
+            self.verbatim = _of_objects(self.verbatim)
         checked: dict[str, Any] = json.loads(text)
         self._graph = SchemaGraph(checked)
         self._names = self._graph.names()
@@ -150,6 +151,15 @@ class ForeignSchema:
             value = value.get(name) if isinstance(value, dict) else None
             path = field_path(path, name) if name in self._names and _can_be_shown(name) else f"{path}[*]"
         return path
+
+
+def _of_objects(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns a schema that accepts objects, and says so nowhere or among other types, with type object alone:
+    arguments are always an object. Raises InvalidValue for a schema of other types."""
+    types = schema.get("type", ["object"])
+    if not isinstance(types, list) or "object" not in types:
+        raise InvalidValue("the top of the schema must accept objects: have type 'object', or no type")
+    return {"type": "object", **{name: value for name, value in schema.items() if name != "type"}}
 
 
 def _checked_text(schema: Mapping[str, Any]) -> bytes:

@@ -49,14 +49,15 @@ def foreign_tool(
     untrusted: bool = False,
     quarantined: bool = False,
     mcp_item: Mapping[str, Any] | None = None,
+    mcp_listing: Mapping[str, Any] | None = None,
 ) -> BoundTool:
     """Returns a tool that runs `call(arguments, context)`, `def` or `async def`, which returns a ToolResult whose value
     is JSON.
 
     `name`: a tool id, made by `foreign_id`; of the reserved prefixes only `mcp__`. `check_formats`: refuse arguments
-    that break a `format`. `untrusted`, `quarantined`, `mcp_item`: as of ToolSpec. Raises PromptValidationError:
-    `redaction_missing`; `tool_schema` for a schema that is not valid, hides characters or is too large
-    (`MAX_SCHEMA_BYTES`, `MAX_SCHEMA_DEPTH`, `MAX_SCHEMA_VALUES`)."""
+    that break a `format`. `untrusted`, `quarantined`, `mcp_item`, `mcp_listing`: as of ToolSpec. Raises
+    PromptValidationError: `redaction_missing`; `tool_schema` for a schema that is not valid, hides characters or is too
+    large (`MAX_SCHEMA_BYTES`, `MAX_SCHEMA_DEPTH`, `MAX_SCHEMA_VALUES`)."""
     if not is_tool_id(name) or (is_reserved(name) and not name.startswith("mcp__")):
         raise PromptValidationError(f"a foreign tool can't have the id {name!r}", placeholder="name")
     if not isinstance(redaction, Redaction):
@@ -94,6 +95,7 @@ def foreign_tool(
             untrusted=untrusted,
             quarantined=quarantined,
             mcp_item=mcp_item,
+            mcp_listing=mcp_listing,
         ),
         parse=parse,
         call=call,

@@ -55,7 +55,7 @@ def check(ports: Ports, call: Call) -> None:
                 rendering = call.rendering
             elif not result.exclude_value_from_context:
                 rendering = render_value(result.value, call.encoded)
-        call.parts = _parts(result)
+        call.parts, call.verbatim = _parts(result), result.verbatim
     except (ToolValidationError, InvalidValue, TypeError, ValueError) as error:
         log_fault(f"result of {call.tool_id}", _fault(call, result, error))
         ports.show_error(call, f"result of {call.tool_id}", error)
@@ -82,7 +82,8 @@ def _parts(result: ToolResult[Any]) -> tuple[ResultPart, ...]:
 
 
 def _texts(call: Call) -> Iterator[str]:
-    """Yields the names and bytes of the parts as text, to be searched for credentials."""
+    """Yields the verbatim answer, and the names and bytes of the parts as text, to be searched for credentials."""
+    yield (call.verbatim or b"").decode()
     for part in call.parts:
         yield part.name
         yield part.data.decode("latin-1")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.events import ToolCallResult
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.explain import explain, public_failure
@@ -51,6 +52,7 @@ def record(ports: Ports, call: Call) -> None:
                 call.parts,
             ),
             untrusted=_untrusted(call),
+            verbatim=call.verbatim,
         )
     else:
         code, public = failure.error_code, public_failure(ports, failure)
@@ -61,6 +63,7 @@ def record(ports: Ports, call: Call) -> None:
             *(False, None, code, public["message"], call.tool_call_id, content, entry, call.matched_approval_id, ()),
             call.asked,
             _untrusted(call),
+            call.verbatim if _reported(ports, call, code) else None,
         )
     call.answer = answer
     if call.suspended:
@@ -99,6 +102,13 @@ def _untrusted(call: Call) -> tuple[str, ...]:
     """Returns the call's tool if it is untrusted and its handler may have said something, now or at an equal call."""
     said = call.started or call.result is not None or call.replayed
     return (call.tool_id,) if said and call.bound.spec.untrusted else ()
+
+
+def _reported(ports: Ports, call: Call, code: ToolErrorCode) -> bool:
+    """Returns whether the failure is the handler's own word, and not over the policy's limit of a result."""
+    limit = ports.policy.budgets.max_result_bytes
+    is_own = code is ToolErrorCode.EXECUTION and call.reported_message is not None
+    return is_own and (limit is None or len(call.verbatim or b"") <= limit)
 
 
 def _span(call: Call, entry: ToolInvocationRecord, ended_ns: int) -> ToolSpan:

@@ -32,8 +32,9 @@ def spill(ports: Ports, call: Call) -> None:
     bytes: of the model's text, and of the view as compact JSON. Raises ToolFailure (`result_too_large`) without a
     blob store.
 
-    The parts of a result do not count: their bytes are stored as blobs, and a public view has their addresses. Without
-    a blob store they stay in the answer, if they are not more than the limit together."""
+    A result over the limit is handed to nobody in its source's own form. The parts of a result do not count: their
+    bytes are stored as blobs, and a public view has their addresses. Without a blob store they stay in the answer, if
+    they are not more than the limit together."""
     limit = ports.policy.budgets.max_result_bytes
     if limit is not None:
         _fit(ports, call, limit)
@@ -47,6 +48,7 @@ def _fit(ports: Ports, call: Call, limit: int) -> None:
         ref = _put_blob(ports, text)
         note = f"The result has {len(text)} bytes, more than the {limit} allowed here. It is stored as {ref}."
         call.content = f"{note} Read it in pages with {READ_RESULT}." if _can_read(ports, call) else note
+        call.verbatim = None
     view = to_json(call.view)
     if len(view) > limit:
         call.view = {"bytes": len(view), "ref": _put_blob(ports, view)}

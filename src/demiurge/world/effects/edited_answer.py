@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from demiurge.tools.record import ToolExecResult
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref
 from demiurge.world.effect import EffectCall
 
-__all__ = ["answer_text"]
+__all__ = ["answer_text", "edit_note"]
+
+_CHANGED: Final = "A person changed the arguments of this call before approving it."
 
 
 def answer_text(call: EffectCall, result: ToolExecResult) -> str:
@@ -19,7 +23,10 @@ def answer_text(call: EffectCall, result: ToolExecResult) -> str:
         canonical_json.parse_object(call.get_blob(Ref(ref)))["arguments_json"]
         for ref in (edited["call_ref"], call.intent.params["call_ref"])
     )
-    return (
-        f"A person changed the arguments of this call before approving it.\nProposed arguments: {proposed}\n"
-        f"Arguments used: {used}\nResult: {result.content}"
-    )
+    return f"{_CHANGED}\nProposed arguments: {proposed}\nArguments used: {used}\nResult: {result.content}"
+
+
+def edit_note(text: str) -> str:
+    """Returns what the text for the model says before the result of a call with changed arguments; "" for the text of
+    another call."""
+    return text.partition("\nResult: ")[0] if text.startswith(f"{_CHANGED}\n") else ""

@@ -302,7 +302,11 @@ class ToolCalls:
         faults.point("tool.blobs_held")
         view = canonical_json.encode(result.value) if result.ok else None
         call.untrusted.update(result.untrusted)
-        text = tool_blob(call.intent.params["tool_call_id"], answer_text(call, result), parts, sorted(call.untrusted))
+        verbatim = None
+        if result.verbatim is not None:
+            verbatim = await call.put_blob(result.verbatim)
+        proposed_id, untrusted = call.intent.params["tool_call_id"], sorted(call.untrusted)
+        text = tool_blob(proposed_id, answer_text(call, result), parts, untrusted, verbatim)
         return succeeded(
             tool_call_id=result.tool_call_id,
             ok=result.ok,
