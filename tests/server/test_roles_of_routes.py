@@ -76,7 +76,7 @@ ROWS = {
     "GET /api/chats": Row(ALL),
     "POST /api/chats": Row(WRITES, 201, body={}),
     "GET /api/chats/{chat_id}": Row(ALL),
-    "PATCH /api/chats/{chat_id}": Row(WRITES, body={"title": "New"}),
+    "PATCH /api/chats/{chat_id}": Row(USER, body={"title": "New"}),
     "GET /api/chats/{chat_id}/messages": Row(ALL),
     "POST /api/chats/{chat_id}/messages": Row(WRITES, 202, body={"text": "x", "wait": True}),
     "GET /api/chats/{chat_id}/claims": Row(RECORDS),

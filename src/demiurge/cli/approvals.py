@@ -33,6 +33,7 @@ from demiurge.cli.waiting import decision_lines, pending_lines
 from demiurge.cli.world import Opened, RunOptions, opened, policy_name, recalled, running_options
 from demiurge.errors import NotFound, UsageError
 from demiurge.tools.taint_words import taint_reason
+from demiurge.tools.visible_text import visible_name
 from demiurge.world.authority.standing_rule import MAX_CALLS
 from demiurge.world.unit import Unit
 
@@ -63,7 +64,7 @@ def ls() -> None:
     """List the calls that wait."""
     with opened() as (world, portal):
         waiting = portal.run(world.approvals())
-    rows = [((a["id"] or "?")[:SHORT], a["unit"], a.get("tool", "?"), _shown(a)) for a in waiting]
+    rows = [((a["id"] or "?")[:SHORT], visible_name(a["unit"]), a.get("tool", "?"), _shown(a)) for a in waiting]
     lines = output.table(rows, COLUMNS_OF_CALLS) if rows else ["Nothing waits for approval."]
     lines = [*lines, *(f"{a['id'][:SHORT]}: asked because {taint_reason(a['tainted'])}." for a in _tainted(waiting))]
     damaged = [pending["damaged"] for pending in waiting if pending["damaged"] is not None]
@@ -197,7 +198,9 @@ def allow(
         outcome = {"id": pending["id"], "decision": "approved", "unit": pending["unit"], "rule": made["id"]}
         if not settings().json:
             how = f"`demiurge approvals forget {made['id'][:SHORT]}` ends the rule"
-            output.notice(f"{pending['tool']} is allowed in {pending['unit']}, {count} times in all; {how}.")
+            output.notice(
+                f"{pending['tool']} is allowed in {visible_name(pending['unit'])}, {count} times in all; {how}."
+            )
         _go_on(opening, Unit.parse(pending["unit"]), outcome, running)
 
 

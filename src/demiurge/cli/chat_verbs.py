@@ -25,6 +25,7 @@ from demiurge.cli.settings import settings
 from demiurge.cli.turn import REPLAYED, reply_document
 from demiurge.cli.world import Opened, opened, visits, while_it_lasts
 from demiurge.errors import Unavailable
+from demiurge.tools.visible_text import visible_name
 from demiurge.world.history.call_state import problem_text
 from demiurge.world.unit import Unit
 
@@ -49,7 +50,7 @@ def ls() -> None:
         chats = {key: found for key in keys if (found := portal.run(world.chat(key).standing())) is not None}
         waiting = portal.run(world.backend.read.waiting_units())
     shown = [chat_summary(key, found, waits=str(Unit(CHAT, key)) in waiting) for key, found in chats.items()]
-    rows = [(c["chat_id"], str(c["messages"]), c["status"].replace("_", " "), c["title"]) for c in shown]
+    rows = [(c["chat_id"], str(c["messages"]), c["status"].replace("_", " "), visible_name(c["title"])) for c in shown]
     output.result({"chats": shown}, *output.table(rows, ("CHAT", "MESSAGES", "LAST TURN", "TITLE")))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +20,7 @@ import click
 from demiurge.cli.hints import runnable
 from demiurge.cli.settings import settings
 from demiurge.errors import DemiurgeError
+from demiurge.tools.visible_text import INVISIBLE
 
 __all__ = [
     "OutputLost",
@@ -48,15 +48,6 @@ __all__ = [
 UNSAFE = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
 UNSAFE |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\N{REPLACEMENT CHARACTER}")
 """C0 and C1 controls, and what reverses the direction of writing."""
-
-INVISIBLE = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # controls but the line end, separators, surrogates
-    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f"  # direction and width
-    "\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"  # shown as nothing
-    "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
-    "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
-"""Cc but the line end (in JSON only outside of strings), Cf, Cs, Zl, Zp, Default_Ignorable_Code_Point."""
 
 
 class OutputLost(DemiurgeError):

@@ -14,6 +14,7 @@ from demiurge.errors import DemiurgeError
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.spec import ToolSpec
+from demiurge.tools.visible_text import visible_name
 from demiurge.values.caller import Caller
 from demiurge.world.unit import Unit
 
@@ -21,7 +22,8 @@ __all__ = ["describe_waiting_calls"]
 
 
 async def describe_waiting_calls(world: World, waiting: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns each call with `{chat_id, title, effect, rules, server, trust, asked_ns}` added. `asked_ns` is None for a
+    """Returns each call with `{chat_id, title, effect, rules, server, trust, asked_ns}` added. `title` is cut, with
+    hidden characters spelled out (`visible_name`); the chat has the whole. `asked_ns` is None for a
     call whose record cannot be read; `rules` are the lines of the tool policy in force that decide on the call;
     `server` is the name of the MCP server that the tool is of, and `trust` is `pinned` or `quarantined`; None for other
     tools."""
@@ -65,4 +67,4 @@ def _asked_ns(world: World, waiting: Sequence[Mapping[str, Any]]) -> dict[str, i
 async def _title(world: World, unit: str) -> str:
     place = Unit.parse(unit)
     standing = await world.chat(place.key).standing() if place.module == CHAT else None
-    return (standing.title or "") if standing is not None else ""
+    return visible_name(standing.title or place.key) if standing is not None else ""

@@ -13,8 +13,8 @@ from demiurge.cli.approval import RuleTerms
 from demiurge.cli.terminal.card import CardFacts, card_lines
 from demiurge.cli.terminal.rule_offer import with_change
 from demiurge.cli.terminal.screen import Screen
-from demiurge.cli.terminal.visible_text import visible, visible_lines
 from demiurge.errors import UsageError
+from demiurge.tools.visible_text import visible, visible_lines
 
 SCHEMA = {"properties": {"path": {"type": "string"}, "text": {"type": "string"}, "mode": {"type": "integer"}}}
 FACTS = CardFacts(

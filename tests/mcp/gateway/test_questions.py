@@ -9,6 +9,7 @@ import mcp_types as types
 from demiurge.mcp.gateway.port import AskedQuestion, Waiting
 from demiurge.mcp.gateway.questions import client_requests, given_decision
 from demiurge.tools.input_form import read_form
+from demiurge.tools.visible_text import visible_name
 
 
 def test_each_kind_of_field_keeps_its_choices_limits_and_default() -> None:
@@ -77,7 +78,7 @@ def test_the_words_of_a_tool_hide_nothing_from_the_client_s_user() -> None:
     form = form_of(Waiting("id", "book", may_decide=True, questions=[asked], asker="The tool book"), "q")
     assert form.message == f"The tool book asks: Which? {spelled}"
     seat = form.requested_schema["properties"]["seat"]
-    assert (seat["title"], seat["description"]) == (spelled, spelled)
-    assert seat["oneOf"] == [{"const": hidden, "title": spelled}]
+    assert (seat["title"], seat["description"]) == (visible_name(hidden), spelled)
+    assert seat["oneOf"] == [{"const": hidden, "title": visible_name(hidden)}]
     arguments = Waiting("1" * 64, "book", may_decide=True, arguments_json=f'{{"to": "{hidden}"}}')
     assert form_of(arguments, "decision").message.endswith(f'Arguments: {{"to": "{spelled}"}}')

@@ -101,3 +101,11 @@ async def test_an_idempotency_key_belongs_to_its_caller(shop: Shop) -> None:
     assert await sent(AGENT, "Mine") == equal
     with pytest.raises(Conflict, match="order-7"):
         await sent(AGENT, "Changed")
+
+
+async def test_a_gateways_id_is_refused_in_each_form_of_the_event(shop: Shop) -> None:
+    thief = shop.world.acting_as(OTHER)
+    ref = thief.backend.run.put_blob(canonical_json.encode({"id": "mcp-1", "name": "note", "arguments_json": "{}"}))
+    asked = {"$tag": "Asked", "$value": {"call_id": "mcp-1", "tool": "note", "call_ref": ref}}
+    with pytest.raises(Conflict, match="gateway"):
+        await thief.submit("demiurge/CallsEvent@1", asked)

@@ -4,7 +4,7 @@ A client may lose its answer: a person decides hours later, or a process between
 asks for the same tool with the same arguments again, the call of the lost answer is answered, and nothing runs again.
 The world holds what this needs. The id of a call begins with a digest of caller, tool and arguments, so the calls for
 one question are neighbours; and a record `call_read` in the unit of a call says that its answer was given. The owner
-compares the digest before it takes an id, and takes such ids from nowhere else (`require_free_id`), so whoever read an
+compares the digest before it takes an id, and takes such ids from nowhere else (`sent_events`), so whoever read an
 id in the journal can do nothing with it.
 
 A call that somebody still waits for is nobody else's lost answer. Who waits is known here alone, and forgotten when the
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from hashlib import sha256
@@ -38,7 +38,7 @@ from demiurge.world.unit import Unit
 from demiurge.world.watching.broadcast import Broadcast
 from demiurge.world.watching.frame import frame_to_json
 
-__all__ = ["ANSWER_KEPT_S", "READ", "AskedCall", "AskedCalls", "new_call_id", "question_of", "require_free_id"]
+__all__ = ["ANSWER_KEPT_S", "PREFIX", "READ", "AskedCall", "AskedCalls", "new_call_id", "question_of"]
 
 READ: Final = "call_read"
 """The kind, and the id, of the record which says that the answer of a call was given."""
@@ -88,16 +88,6 @@ def question_of(caller: Caller, tool: str, arguments_json: str) -> str:
         given = arguments_json.encode("utf-8", "replace")
     asked = canonical_json.encode([caller.actor, caller.tenant, tool]) + given
     return f"{PREFIX}{sha256(asked).hexdigest()[:32]}"
-
-
-def require_free_id(schema: str, value: Any) -> None:
-    """Raises Conflict (`reserved_id`) for an event that asks for a call under an id of the gateway's."""
-    call_id = value.get("call_id") if schema == ASKED and isinstance(value, Mapping) else None
-    if isinstance(call_id, str) and call_id.startswith(PREFIX):
-        raise Conflict(
-            f"Ids that begin with {PREFIX} are given by the gateway, to the caller who asks: choose another id.",
-            code="reserved_id",
-        )
 
 
 def _question(call_id: str) -> str:

@@ -24,6 +24,7 @@ from demiurge.bootstrap.backend.mcp_secrets import McpSecrets
 from demiurge.bootstrap.backend.prompt_catalog import PromptCatalog
 from demiurge.bootstrap.backend.review import ReviewLists
 from demiurge.bootstrap.backend.sampling import WorldModel
+from demiurge.bootstrap.backend.sent_events import OwnBlobs
 from demiurge.bootstrap.backend.token_lender import WorldTokenLender
 from demiurge.bootstrap.backend.visibility import Visibility
 from demiurge.bootstrap.backend.webhook_notices import WebhookNotices
@@ -130,7 +131,7 @@ class Owner:
         self.sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
         self.doubts = Doubts(store, self.source, self.ledger, clock)
         self.broadcast, self.appends = Broadcast(store.find_ingress), Appends(store)
-        self.asked_calls = AskedCalls(store, self.broadcast)
+        self.asked_calls, self.own_blobs = AskedCalls(store, self.broadcast), OwnBlobs()
         self.notices = list(in_force.notices)
         self.prompt_catalog, self.review_lists = PromptCatalog(), ReviewLists()
         self.webhook_keys = WebhookKeys(secrets.vault, store.world_id)

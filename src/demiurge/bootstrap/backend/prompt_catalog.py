@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any, Final
 
 from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap.backend.sent_events import SentEvent
 from demiurge.errors import Conflict, InvalidValue
 from demiurge.registry.catalog_text import full_text, index_text
 from demiurge.registry.prompt_tool import PromptTool
@@ -17,7 +18,6 @@ from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest
 from demiurge.world.review.live_tools import live_tools
 from demiurge.world.review.registry_unit import REGISTRY, REGISTRY_KEY
-from demiurge.world.routing import routed
 from demiurge.world.unit import Unit
 
 __all__ = ["PromptCatalog", "has_prompt_catalog"]
@@ -78,23 +78,13 @@ class PromptCatalog:
                 break
         return store.put_blob(data)
 
-    def require_own(self, host: Host, store: Store, schema: str, value: Any) -> None:
+    def require_own(self, host: Host, store: Store, event: SentEvent) -> None:
         """Raises Conflict (`catalog_changed`) if an event is a message that names any text but the catalog of now, so
         that no caller puts an unapproved text in its place, or an old one back. Raises as `stored`."""
-        named = _named_catalog(host.manifest, schema, value)
+        named = event.fields.get("catalog_ref") if (event.module, event.tag) == (CHAT, "UserMessage") else None
         if named is not None and all(named != self.stored(host, store, has_reader=reader) for reader in (True, False)):
             raise Conflict(
                 "The message's `catalog_ref` is not the catalog of prompt tools that is approved now: send the message "
                 "with `Chat.send`, which names it, or leave `catalog_ref` out.",
                 code="catalog_changed",
             )
-
-
-def _named_catalog(manifest: Manifest, schema: str, value: Any) -> Any:
-    """Returns the catalog that an event from outside names; None if it names none, or no module takes it."""
-    if schema not in manifest.schemas:
-        return None
-    target = routed(manifest, schema, manifest.schemas.validator(schema).normalise(value))
-    if target is None or target[0].module != CHAT or target[2].get("$tag") != "UserMessage":
-        return None
-    return target[2]["$value"].get("catalog_ref")

@@ -9,12 +9,13 @@ from typing import Any
 
 from demiurge.apps.demiurge import CALLS
 from demiurge.bootstrap.backend import mcp_items, mcp_servers, review, standing_rules, webhooks, world_connections
-from demiurge.bootstrap.backend.asked_calls import AskedCall, require_free_id
+from demiurge.bootstrap.backend.asked_calls import AskedCall
 from demiurge.bootstrap.backend.calls import Frames, Shown
 from demiurge.bootstrap.backend.changed_call import changed_call
 from demiurge.bootstrap.backend.given_answer import given_answer
 from demiurge.bootstrap.backend.layer_sync import ExportedTools, LayerStatus
 from demiurge.bootstrap.backend.owner import Owner
+from demiurge.bootstrap.backend.sent_events import require_readable_blobs, require_sender, sent_event
 from demiurge.bootstrap.backend.waiting_calls import require_readable
 from demiurge.bootstrap.backend.webhooks import AddedWebhook, WebhookTest
 from demiurge.errors import Conflict, NotFound, UsageError
@@ -38,11 +39,18 @@ class Running:
 
     async def submit(self, schema: str, value: Any, key: str | None, idempotency_key: str | None) -> Accepted:
         owner, host = self._owner, await self._owner.host()
-        require_free_id(schema, value)
-        owner.prompt_catalog.require_own(host, owner.store, schema, value)
+        event = sent_event(host.manifest, schema, value)
+        if event is not None:
+            require_sender(event, self._caller)
+            owner.prompt_catalog.require_own(host, owner.store, event)
+            if not self._caller.has("user"):
+                require_readable_blobs(event.refs, self._may_name, owner.store.get_blob)
         accepted = await host.submit(schema, value, key=key, idempotency_key=idempotency_key, caller=self._caller)
         owner.asked_calls.require_first(accepted, self._caller)
         return accepted
+
+    def _may_name(self, ref: Ref) -> bool:
+        return self._owner.own_blobs.holds(self._caller, ref) or self._sight.may_read(ref)
 
     async def settle(self, unit: str | None) -> None:
         await (await self._owner.host()).settle(_unit(unit))
@@ -232,13 +240,18 @@ class Running:
 
     async def prompt_catalog(self, has_reader: bool = False) -> Ref | None:
         owner = self._owner
-        return owner.prompt_catalog.stored(await owner.host(), owner.store, has_reader=has_reader)
+        ref = owner.prompt_catalog.stored(await owner.host(), owner.store, has_reader=has_reader)
+        if ref is not None:
+            owner.own_blobs.note(self._caller, ref)
+        return ref
 
     def put_blob(self, data: bytes, force: bool = False) -> Ref:
         ref, store = ref_of(data), self._owner.store
         if not force and ref in store.erasures() and not store.has_blob(ref):
             raise Conflict(f"Blob {ref} was erased: with --force it is there again.", code="erased")
-        return store.put_blob(data)
+        stored = store.put_blob(data)
+        self._owner.own_blobs.note(self._caller, stored)
+        return stored
 
 
 def _intent_id(approval_id: str) -> bytes:

@@ -157,7 +157,7 @@ class Visibility:
         """The bytes of a blob. Raises NotFound for one that this caller may not read, as for one that is not there;
         InvalidValue (not a ref), Damaged."""
         ref = parse_ref(text)
-        if not self._may_read(ref):
+        if not self.may_read(ref):
             raise _no_blob(ref)
         return self._store.get_blob(ref)
 
@@ -166,14 +166,15 @@ class Visibility:
         without the arguments of the calls that it proposes. Raises as `blob`; InvalidValue (`bad_message`) for a blob
         that is none."""
         ref = parse_ref(text)
-        if not self._may_read(ref) and not self._says(ref):
+        if not self.may_read(ref) and not self._says(ref):
             raise _no_blob(ref)
         message = _message(self._store.get_blob(ref))
         if message is None:
             raise InvalidValue(f"Blob {ref} is not a message of a chat.", code="bad_message")
         return message
 
-    def _may_read(self, ref: Ref) -> bool:
+    def may_read(self, ref: Ref) -> bool:
+        """Returns whether this caller may read a blob."""
         if self._is_user:
             return True
         if self.sees_records:

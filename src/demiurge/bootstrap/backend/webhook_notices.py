@@ -24,6 +24,7 @@ from demiurge.apps.demiurge import CHAT
 from demiurge.errors import DemiurgeError
 from demiurge.stores.protocol import Store
 from demiurge.tools.taint_words import taint_reason
+from demiurge.tools.visible_text import visible_name
 from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock
 from demiurge.world.authority.admission import tool_effect
@@ -155,7 +156,7 @@ class WebhookNotices:
             self._since_ns(unit, intent),
         )
         chat = unit.key if unit.module == CHAT else None
-        where = f" in the chat {chat}" if chat is not None else ""
+        where = f" in the chat {visible_name(chat)}" if chat is not None else ""
         data = {
             "id": call,
             "unit": str(unit),

@@ -18,11 +18,11 @@ from demiurge.bootstrap.policy_view import explain_tool
 from demiurge.bootstrap.tool_view import server_of
 from demiurge.cli import output
 from demiurge.cli.terminal.screen import Screen
-from demiurge.cli.terminal.visible_text import visible, visible_lines
 from demiurge.cli.tool_arguments import EFFECTS
 from demiurge.errors import InvalidValue
 from demiurge.tools.spec import ToolSpec
 from demiurge.tools.taint_words import taint_reason
+from demiurge.tools.visible_text import visible, visible_lines, visible_name
 from demiurge.values import canonical_json
 
 __all__ = ["CardFacts", "card_facts", "card_lines", "in_order"]
@@ -89,17 +89,19 @@ def _body(pending: Mapping[str, Any], facts: CardFacts, changed: Collection[str]
     if facts.description:
         yield Text(output.plain(facts.description.split("\n")[0]), style="dim")
     if facts.server is not None:
-        yield Text(f"of the MCP server {visible(facts.server)}, pinned; its texts are somebody else's", style="yellow")
+        yield Text(
+            f"of the MCP server {visible_name(facts.server)}, pinned; its texts are somebody else's", style="yellow"
+        )
     if pending.get("tainted"):
         yield Text(f"asked because {visible(taint_reason(pending['tainted']))}", style="yellow")
     if facts.why:
         yield Text(f"asked because {facts.why} ({facts.policy})", style="dim")
     needed = [" or ".join(roles) for roles in pending.get("approvers", ())]
     if needed:
-        yield Text(f"decided by the role {' and '.join(map(visible, needed))}", style="dim")
+        yield Text(f"decided by the role {' and '.join(map(visible_name, needed))}", style="dim")
     if pending.get("connection") is not None:
         used = pending["connection"]
-        yield Text(f"uses the connection {visible(used['id'])} ({visible(used['provider'])})")
+        yield Text(f"uses the connection {visible_name(used['id'])} ({visible_name(used['provider'])})")
     if pending.get("expires_ns") is not None:
         until = datetime.fromtimestamp(pending["expires_ns"] // 10**9, UTC).strftime("%Y-%m-%d %H:%M UTC")
         yield Text(f"waits until {until}; id {pending['id'][:12]}", style="dim")

@@ -16,9 +16,9 @@ from demiurge.cli.standing_rules import form_words
 from demiurge.cli.terminal.input_line import ask
 from demiurge.cli.terminal.keyboard import drop_typed_ahead
 from demiurge.cli.terminal.screen import Screen
-from demiurge.cli.terminal.visible_text import visible
 from demiurge.errors import DemiurgeError, UsageError
 from demiurge.tools.taint_words import taint_reason
+from demiurge.tools.visible_text import visible, visible_name
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
 from demiurge.world.authority.standing_rule import MAX_CALLS, MAX_LIFETIME_NS, exactly
@@ -97,7 +97,7 @@ def _rule_rows(pending: Mapping[str, Any], terms: RuleTerms) -> list[Text]:
     chat = Unit.parse(pending["unit"]).key
     rows = [
         Text("  The rule would allow, without asking again:", style="bold"),
-        Text(f"  {visible(pending['tool'])} in the chat {visible(chat)} alone, with"),
+        Text(f"  {visible(pending['tool'])} in the chat {visible_name(chat)} alone, with"),
     ]
     shown = {visible(name): form_words(form) for name, form in sorted(terms.pattern.items())}
     longest = max(map(len, shown), default=0)

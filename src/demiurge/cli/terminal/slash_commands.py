@@ -35,6 +35,7 @@ from demiurge.cli.trace import trace_lines
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.models.providers import PROVIDERS
 from demiurge.tools.ids import canonical_id
+from demiurge.tools.visible_text import visible_name
 from demiurge.values.clock import SystemClock
 from demiurge.world.unit import Unit
 
@@ -223,7 +224,7 @@ def _chats(talk: Talk, text: str) -> None:
         if standing is not None:
             row = chat_summary(key, standing, waits=str(Unit(CHAT, key)) in waiting)
             mark = "* " if key == talk.chat_id else ""
-            table.add_row(mark + key, str(row["messages"]), row["status"].replace("_", " "), row["title"])
+            table.add_row(mark + key, str(row["messages"]), row["status"].replace("_", " "), visible_name(row["title"]))
     talk.show(table)
 
 

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from demiurge.mcp.definition import visible
 from demiurge.mcp.gateway.content import waits_text
 from demiurge.mcp.gateway.port import AskedQuestion, Waiting
+from demiurge.tools.visible_text import visible_name
 
 __all__ = ["DECISION", "client_requests", "given_answers", "given_decision", "read_responses", "request_kind"]
 
@@ -89,7 +90,7 @@ def _request(waiting: Waiting, question: AskedQuestion, *, opens_urls: bool) -> 
         return types.CreateMessageRequest.model_validate(question.request)
     if not waiting.may_decide:
         return _form(waits_text(waiting), {})
-    message = f"{waiting.asker} asks: {visible(question.message)}"
+    message = f"{visible_name(waiting.asker)} asks: {visible(question.message)}"
     if question.url is None:
         fields = question.fields
         if fields is None:
@@ -104,8 +105,13 @@ def _request(waiting: Waiting, question: AskedQuestion, *, opens_urls: bool) -> 
 
 def _shown(field: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a field whose words for a person have their hidden characters spelled out."""
-    choices = [{**choice, "title": visible(choice["title"])} for choice in field["choices"]]
-    return {**field, "title": visible(field["title"]), "description": visible(field["description"]), "choices": choices}
+    choices = [{**choice, "title": visible_name(choice["title"])} for choice in field["choices"]]
+    return {
+        **field,
+        "title": visible_name(field["title"]),
+        "description": visible(field["description"]),
+        "choices": choices,
+    }
 
 
 def _form(message: str, properties: dict[str, Any], required: list[str] | None = None) -> types.InputRequest:
