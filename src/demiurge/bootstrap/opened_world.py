@@ -24,7 +24,7 @@ from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.bootstrap.tokens import Tokens
 from demiurge.bootstrap.webhooks import Webhooks
 from demiurge.bootstrap.world_lifetime import WorldLifetime
-from demiurge.bootstrap.world_options import WorldOptions, chosen_caller
+from demiurge.bootstrap.world_options import Ownership, WorldOptions, chosen_caller
 from demiurge.bootstrap.world_tools import GivenTools
 from demiurge.models.port import LanguageModel
 from demiurge.tools.context import ResourceRegistry
@@ -90,6 +90,7 @@ class OpenedWorld(WorldLifetime):
         actor: str | None = None,
         tenant: str | None = None,
         page_url: str | None = None,
+        ownership: Ownership = "keep",
         clock: Clock | None = None,
         http: Sequence[str] | None = None,
     ) -> Self:
@@ -131,6 +132,9 @@ class OpenedWorld(WorldLifetime):
           its owner does not answer; see `read_only`. By default the sentence is a warning in the log.
         - `caller`: the Caller of everything that is asked of this `World`; by default the user who runs the program.
         - `page_url`: the address at which people open this world; the notices of its webhooks link to it.
+        - `ownership`: "yield" lets a process that opens the world with "take" become the owner in place of this one,
+          which then is a process that joined. `demiurge serve` takes, every other command yields. By default a process
+          does neither: it joins the owner, and stays the owner until it closes the world.
         - `clock`: the clock of its units, timers and effects; by default the machine's. See docs/testing.md.
         - `http`: the hosts that tools may ask by https, such as `api.example.com` or `host:8443`; none by default.
         - `actor`, `tenant`: the same user under another actor or for another tenant; not together with `caller`.
@@ -170,6 +174,7 @@ class OpenedWorld(WorldLifetime):
                 tell=tell if tell is not None else LOG.warning,
                 caller=chosen_caller(caller, actor, tenant),
                 page_url=page_url,
+                ownership=ownership,
                 clock=clock if clock is not None else SystemClock(),
                 http=http,
             )

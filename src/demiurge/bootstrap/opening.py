@@ -13,7 +13,7 @@ from demiurge.apps.demiurge import app
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.connection import OwnerConnection, WantedChange
 from demiurge.bootstrap.backend.embedded import Embedded
-from demiurge.bootstrap.backend.hand_over import HandOver
+from demiurge.bootstrap.backend.hand_over import KEPT, HandOver
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.ownership import give_way, take_ownership
 from demiurge.bootstrap.backend.remote import Remote
@@ -37,6 +37,7 @@ from demiurge.bootstrap.manifest_change import (
     OTHER_TOOLS,
     ManifestChange,
     changed,
+    lacking_code,
     lacking_tools,
     sources_of,
     tools_of,
@@ -60,6 +61,7 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.values.caller import USER, Caller
 from demiurge.world.effect_kinds import tables
 from demiurge.world.effects.program_objects import ProgramObjects
+from demiurge.world.manifest import Manifest
 
 __all__ = ["Opening"]
 
@@ -134,7 +136,8 @@ class Opening:
 
     def _guest(self, former: Joined | None = None) -> Remote:
         """Joins the owner. This process may become its successor. `former`: the agreement with the previous owner."""
-        return self._joining(self._joined(former), now=self._must_match_owner)
+        now = self._must_match_owner and self.options.ownership != "take"
+        return self._joining(self._joined(former), now=now)
 
     def _joined(self, former: Joined | None = None) -> Joined:
         return Joined(self.options, self.config, names_tools=self._names_tools, former=former)
@@ -185,6 +188,8 @@ class Opening:
     async def finish(self, backend: Backend) -> None:
         """Puts the tools and the definitions of the options in force, and lets other processes in. Raises as
         `World.open`."""
+        if self.options.ownership == "take":
+            await self._take(backend)
         if self.source.is_waiting and not self.options.read_only:
             await self.source.refresh(backend.of(USER).keep.replace_manifest)
         await backend.serve()
@@ -193,6 +198,37 @@ class Opening:
             await self.set_definitions(backend, self.given, policy=self.options.policy, tools=tools)
         if self.adopts and not (info := await backend.of(USER).read.info())["adopted"]:
             await backend.of(USER).keep.adopt(info["own_manifest"])
+
+    async def _take(self, backend: Backend) -> None:
+        """Takes the world over from an owner that yields it; waits until calls that can't be repeated have ended there.
+        Stays joined to an owner that keeps it, or that has code which this process lacks and doesn't replace by its own
+        options. Raises Conflict (`owned`) if the owner keeps the world with other options than those given here."""
+        is_told = False
+        while isinstance(joined := latest(backend), Remote):
+            differs = await joined.difference()
+            try:
+                if differs is None and await asyncio.to_thread(self._lacks_code, joined):
+                    return
+                await joined.take_over(None)
+            except Conflict as refused:
+                if refused.code == KEPT:
+                    if differs is not None:
+                        raise differs from None
+                    return
+                if refused.code != "calls_running":
+                    raise
+                if not is_told:
+                    is_told = True
+                    self.options.tell(f"{refused.message} This process waits until then.")
+
+    def _lacks_code(self, joined: Backend) -> bool:
+        manifest = self.config.load(joined.read.manifest()).manifest
+        return bool(lacking_code(manifest, self.config.source)) or not self._performs(manifest)
+
+    def _performs(self, manifest: Manifest) -> bool:
+        """Returns whether this process has the adapters for all effects of a manifest."""
+        own_kinds = {*tables().kinds, *(kind for adapter in self.options.adapters for kind in adapter.kinds)}
+        return own_kinds.issuperset(manifest.effects)
 
     async def set_definitions(
         self,
@@ -241,8 +277,7 @@ class Opening:
             then = changed(self.config, manifest, change)[1].manifest
         except Conflict:
             return False
-        own_kinds = {*tables().kinds, *(kind for adapter in self.options.adapters for kind in adapter.kinds)}
-        if not own_kinds.issuperset(then.effects):
+        if not self._performs(then):
             return False
         if change.definitions is None:
             return not manifest.unchecked_modules()
@@ -296,12 +331,13 @@ class Opening:
             config = replace(self.config, observe_until_ns=end_of_record(environment, folder, now_ns))
             in_force = load_manifest(store, config, self.given, adoption, adopt=self.adopts)
             begins_as = MANIFEST_SET if self.given is not None else OPENED, options.caller
-            if joined is not None and wanted is not None and store.read_only is None:
+            if joined is not None and wanted is not None and wanted.change is not None and store.read_only is None:
                 faults.point("hand_over.taken")
                 in_force, config = joined.replaced(store, in_force, config, wanted.change, adoption)
                 begins_as, units = (wanted.change.how, wanted.caller), wanted.units
             elif joined is not None:
                 in_force, config = joined.followed(store, in_force, config)
+                units = wanted.units if wanted is not None else units
             if store.read_only is None:
                 self.losses.settle(store, in_force.manifest, self.source)
         except BaseException:
@@ -338,7 +374,8 @@ class Opening:
             former.note(store, owner.manifest.ref)
             return self._joining(former, now=False, left=left)
 
-        return Embedded(owner, gateway, HandOver(owner, gateway, rejoin, options.tell), options.caller)
+        yields = options.ownership == "yield"
+        return Embedded(owner, gateway, HandOver(owner, gateway, rejoin, options.tell, yields=yields), options.caller)
 
 
 def _no_successor() -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from demiurge.bootstrap.manifest import Code
 from demiurge.bootstrap.world_tools import GivenTools
@@ -24,7 +24,11 @@ from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import Clock, SystemClock
 from demiurge.world.effect import Adapter
 
-__all__ = ["CHAT_SETTINGS", "WorldOptions", "chosen_caller", "require_policy"]
+__all__ = ["CHAT_SETTINGS", "Ownership", "WorldOptions", "chosen_caller", "require_policy"]
+
+Ownership = Literal["keep", "take", "yield"]
+"""The side of a process when two want to own a world: it keeps the world, takes it from one that yields it, or yields
+it to one that takes it."""
 
 CHAT_SETTINGS: Final = ("max_tokens", "temperature", "window_turns")
 """The settings of a manifest that options of the same name replace."""
@@ -65,6 +69,7 @@ class WorldOptions:
     tell: Callable[[str], None] = LOG.warning
     caller: Caller = USER
     page_url: str | None = None
+    ownership: Ownership = "keep"
     http: Sequence[str] | None = None
     clock: Clock = field(default_factory=SystemClock)
 

@@ -31,6 +31,11 @@ NO_MODEL = (
     "such as OPENAI_API_KEY and start again. Until then no chat is answered."
 )
 
+THROUGH_ANOTHER = (
+    "Another process has this world open, such as a server or a program: this server works through it, with the model "
+    "keys and tools of that process, and owns the world once that process ends."
+)
+
 
 @click.command(cls=Command, name="serve")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen at.")
@@ -83,13 +88,10 @@ def command(
     )
     if not options.is_local and not options.tls:
         output.notice(f"Whoever can reach {host} can read what is sent: use --tls-cert, or a proxy that speaks HTTPS.")
-    with listening, opened(RunOptions(**running), create=True, page_url=options.page_url) as (world, portal):
-        if not world.owned:
-            raise UsageError(
-                "Another process has this world open, and only the process that opened it can serve it: stop that one "
-                "first, such as a chat in another terminal.",
-                code="owned",
-            )
+    opening = opened(RunOptions(**running), create=True, page_url=options.page_url, serves=True)
+    with listening, opening as (world, portal):
+        if world.read_only is not None:
+            raise Unavailable(world.read_only, code="read_only")
         if mcp_server is not None:
             portal.run(world.mcp.show(mcp_server))  # refuses a name that no server has
         server = _server(world, options, tls_cert, tls_key)
@@ -97,6 +99,8 @@ def command(
         try:
             portal.run(server.until_started())
             _tell_login(server)
+            if world.joined:
+                output.notice(THROUGH_ANOTHER)
             if world.choice.provider in LOCALS and locate() is None:
                 output.notice(NO_MODEL)
             portal.wait(serving)

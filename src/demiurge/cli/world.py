@@ -93,12 +93,14 @@ def opened(
     manifest: Path | None = None,
     accept_losses: str | None = None,
     page_url: str | None = None,
+    serves: bool = False,
 ) -> Iterator[Opened]:
     """Opens the world that the global options name, and closes it at the end. Raises as `World.open`.
 
     Options that are not given are taken from the remembered ones of this world. Read-only commands (no `running`) go on
     without the remembered options if these cannot be loaded, and join the process that has the world open, whatever its
-    tools are. `read_only` (see `World.open`) needs none of the options. `page_url`: see `World.open`.
+    tools are. `read_only` (see `World.open`) needs none of the options. `page_url`: see `World.open`. A command
+    that `serves` the world takes it over from one that does not.
     """
     requested = running or RunOptions()
     chosen = settings()
@@ -136,18 +138,26 @@ def opened(
             accept_losses=accept_losses,
             tell=output.notice,
             page_url=page_url,
+            ownership="take" if serves else "yield",
             http=loaded.hosts or None,
         )
 
     with Portal() as portal:
+        may_forget = loaded.remembered and manifest is None
         try:
             world = begin(loaded)
         except Conflict as conflict:
-            if conflict.code != "owned" or not loaded.remembered or manifest is not None:
+            if conflict.code != "owned" or not may_forget:
                 raise
-            world = begin(_LoadedOptions())
+            world, may_forget = begin(_LoadedOptions()), False
         try:
-            portal.run(world.__aenter__())
+            try:
+                portal.run(world.__aenter__())
+            except Conflict as conflict:  # a server goes on until here
+                if conflict.code != "owned" or not may_forget:
+                    raise
+                world = begin(_LoadedOptions())
+                portal.run(world.__aenter__())
             yield Opened(portal.run(_as_caller(world, chosen.caller_token())), portal)
             for text in portal.run(world.info())["notices"]:
                 output.notice(text)

@@ -46,10 +46,10 @@ that log."""
 
 @dataclass
 class WantedChange:
-    """A change of the manifest that this process makes once it has taken the world over, for `caller`. `units`: those
-    in which something went on at the former owner."""
+    """A change of the manifest that this process makes once it has taken the world over, for `caller`; None if it only
+    takes over. `units`: those in which something went on at the former owner."""
 
-    change: ManifestChange
+    change: ManifestChange | None
     caller: Caller
     units: list[str] = field(default_factory=list)
 
@@ -96,6 +96,7 @@ class OwnerConnection:
         self.lacks: LacksCode | None = None
         """The error of the last attempt to become the owner for want of code; None while there is an owner."""
         self._require: Agree | None = None
+        self._difference: Conflict | None = None
         self.successor: Backend | None = None
         self.wanted: WantedChange | None = None
         """The change for which this process takes the world over as soon as the owner goes."""
@@ -114,6 +115,15 @@ class OwnerConnection:
             pass
         except OSError as error:  # the next owner is asked when it is joined
             self.take_over(error)
+
+    def difference(self) -> Conflict | None:
+        """Returns why the options of this process don't go with those of the owner, None if they do. Either way, this
+        process has joined the owner, and may ask it to hand the world over. Raises OSError if the owner has exited."""
+        try:
+            self._settle_manifest(only_reads=False)
+        except Conflict as differs:
+            self._require, self._difference = None, differs
+        return self._difference
 
     def take_over(self, cause: OSError) -> None:
         """Opens the world again, once for all threads. Raises Conflict (`closed`) after `close`."""

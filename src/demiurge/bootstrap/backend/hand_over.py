@@ -1,4 +1,5 @@
-"""Handing a world over, in the process that owns it: to a process that joined and has code which this one lacks.
+"""Handing a world over, in the process that owns it: to a process that joined and has code which this one lacks, or to
+a server, from a process that is none.
 
 The owner comes to rest, closes the world, and then is a process that joined. Calls of its own go on: those that come
 meanwhile wait, and streams continue at the next owner. `docs/design/hand-over.md` has the whole protocol.
@@ -28,9 +29,12 @@ from demiurge.world.effect_kinds import TOOL
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
-__all__ = ["LIMIT_S", "HandOver", "Rejoin"]
+__all__ = ["KEPT", "LIMIT_S", "HandOver", "Rejoin"]
 
 log = logging.getLogger("demiurge.world")
+
+KEPT: Final = "kept"
+"""The code of a refusal to hand the world over to a process that only takes it."""
 
 LIMIT_S: Final = 30.0
 """How many seconds the owner waits for running effects and calls before it hands over, or refuses to."""
@@ -51,12 +55,20 @@ WATCHING = (OPERATIONS["run.watch"], OPERATIONS["run.settling"])
 
 class HandOver:
     """The way of one owner to its successor. Every call of this process and of those that joined passes through here
-    (`through`). `tell` is called with a sentence for the user once the world is handed over."""
+    (`through`). `tell` is called with a sentence for the user once the world is handed over. `yields`: this process
+    lets one that takes the world become its owner."""
 
     def __init__(
-        self, owner: Owner, gateway: Gateway | None, rejoin: Rejoin, tell: Callable[[str], None] = lambda _: None
+        self,
+        owner: Owner,
+        gateway: Gateway | None,
+        rejoin: Rejoin,
+        tell: Callable[[str], None] = lambda _: None,
+        *,
+        yields: bool = False,
     ) -> None:
         self._owner, self._gateway, self._rejoin, self._tell = owner, gateway, rejoin, tell
+        self._yields = yields
         self.successor: Backend | None = None
         """The backend that answers this process's calls once the world was handed over; None before."""
         self._lock = threading.Lock()
@@ -70,32 +82,37 @@ class HandOver:
 
     # -- the hand-over ------------------------------------------------------------------------------------------------
 
-    async def run(self, change: ManifestChange) -> Frames:
+    async def run(self, change: ManifestChange | None) -> Frames:
         """`calls.KeepCalls.hand_over`."""
         async with self._asking:
-            lacks = self._lacks(change)
+            why = self._reason(change)
             try:
                 await self._come_to_rest()
-                lacks = self._lacks(change)
+                why = self._reason(change)
                 host = self._owner.running
                 units = host.in_progress() if host is not None else []
                 yield {"open": units}
                 faults.point("hand_over.drained")
-                self._leaving = asyncio.create_task(self._leave(lacks, units))
+                self._leaving = asyncio.create_task(self._leave(why, units))
             finally:
                 if self._leaving is None:
                     self._go_on()
             await asyncio.shield(self._leaving)
 
-    def _lacks(self, change: ManifestChange) -> Conflict:
-        """Returns the reason why this process cannot make the change itself. Raises Conflict (`not_needed`) if it
-        can."""
+    def _reason(self, change: ManifestChange | None) -> str:
+        """Returns the sentence that tells the user why the world is handed over. Raises Conflict (`not_needed`) if this
+        process can make the change itself, Conflict (`kept`) if it yields the world to nobody."""
         self._owner.require_writable()
+        if change is None:
+            if not self._yields:
+                raise Conflict("The process that has this world open keeps it.", code=KEPT)
+            return "A server takes this world over; this command goes on through it."
         lacks = self._owner.lacks(change)
         if lacks is None:
             why = "The process that has this world open has all the code for this manifest: set the manifest again."
             raise Conflict(why, code="not_needed")
-        return lacks
+        lacking = ", ".join(lacks.details["lacking"])
+        return f"Another process takes this world over, with a manifest for which this one lacks {lacking}."
 
     async def _come_to_rest(self) -> None:
         """Waits until nothing runs that cannot begin again, and holds new calls back. Raises Conflict
@@ -131,7 +148,7 @@ class HandOver:
         if held is not None:
             held.set()
 
-    async def _leave(self, lacks: Conflict, units: Sequence[str]) -> None:
+    async def _leave(self, why: str, units: Sequence[str]) -> None:
         """Closes the world, and joins its next owner."""
         try:
             if self._gateway is not None:
@@ -143,8 +160,7 @@ class HandOver:
             await asyncio.sleep(LOOK_S)
         self._owner.running = None  # what it has in memory is of no use any more
         self._release()
-        lacking = ", ".join(lacks.details["lacking"])
-        self._tell(f"Another process takes this world over, with a manifest for which this one lacks {lacking}.")
+        self._tell(why)
         self._following = asyncio.create_task(self._follow())
 
     def _gave_up_files(self, units: Sequence[str]) -> bool:

@@ -46,11 +46,14 @@ class KeepCalls(Protocol):
         ...
 
     @needs("user")
-    def hand_over(self, change: NewManifest) -> Frames:
+    def hand_over(self, change: NewManifest | None) -> Frames:
         """Hands the world over to the process that asks over the owner's socket, because it has the code for a change
-        that the owner lacks. Yields `{"open": [unit]}`, the units in which something goes on, once nothing runs that
-        cannot begin again; then the connection ends, because the owner leaves. Raises Conflict (`calls_running`: a call
-        runs for too long; `not_needed`: the owner has the code; `owned`: this owner hands nothing over)."""
+        that the owner lacks; None: because it takes the world, and the owner yields it.
+
+        Yields `{"open": [unit]}`, the units in which something goes on, once nothing runs that cannot begin again; then
+        the connection ends, because the owner leaves. Raises Conflict (`calls_running`: a call runs for too long;
+        `not_needed`: the owner has the code; `kept`: the owner does not yield; `owned`: this owner hands nothing
+        over)."""
         ...
 
     @needs("user")

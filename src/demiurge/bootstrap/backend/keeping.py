@@ -44,7 +44,7 @@ class Keeping:
     async def adopt(self, ref: str) -> None:
         await self._owner.adopt(ref)
 
-    def hand_over(self, change: NewManifest) -> Frames:
+    def hand_over(self, change: NewManifest | None) -> Frames:
         return self._owner.hand_over(change)
 
     async def add_token(

@@ -149,7 +149,7 @@ class Owner:
         """The units that may have standing rules; None until somebody asked for them."""
         self.serve: Callable[[], Awaitable[None]] = _serve_nobody
         """Starts to accept other processes; the backend sets this function."""
-        self.hand_over: Callable[[ManifestChange], Frames] = _hands_over_nothing
+        self.hand_over: Callable[[ManifestChange | None], Frames] = _hands_over_nothing
         """Answers `KeepCalls.hand_over`; the backend sets this function."""
         self.changing = asyncio.Lock()
         """The lock for starting the host, replacing the manifest and erasing, which exclude each other."""
@@ -437,5 +437,5 @@ async def _serve_nobody() -> None:
     pass
 
 
-def _hands_over_nothing(_change: ManifestChange) -> Frames:
+def _hands_over_nothing(_change: ManifestChange | None) -> Frames:
     raise Conflict("This process cannot hand the world over: stop it first.", code="owned")

@@ -74,10 +74,20 @@ class Remote:
         if self._connection.successor is not None:
             await self._connection.successor.serve()
 
-    async def take_over(self, change: ManifestChange) -> None:
-        """Asks the owner to hand the world over for a change of the manifest, and opens the world with that change when
-        the owner has gone, for whatever reason. If another process owns the world by then, this one has joined that
-        process. Raises what `KeepCalls.hand_over` and opening a world raise; then nothing has changed."""
+    async def difference(self) -> DemiurgeError | None:
+        """Returns why the options of this process don't go with those of the owner; None if they do, or if the owner
+        has gone meanwhile."""
+        try:
+            return await asyncio.to_thread(self._connection.difference)
+        except OSError as gone:
+            await asyncio.to_thread(self._connection.take_over, gone)
+            return None
+
+    async def take_over(self, change: ManifestChange | None) -> None:
+        """Asks the owner to hand the world over, for a change of the manifest or for none, and opens the world with
+        that change when the owner has gone, for whatever reason. If another process owns the world by then, this one
+        has joined that process. Raises what `KeepCalls.hand_over` and opening a world raise; then nothing has
+        changed."""
         connection = self._connection
         HAND_OVER.require(self.caller)
         connection.wanted = wanted = WantedChange(change, self.caller)
