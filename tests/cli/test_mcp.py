@@ -315,6 +315,31 @@ def test_a_real_server_is_added_trusted_and_called(demiurge: Run) -> None:
     assert "Tokyo" in called.out
 
 
+def test_a_tool_is_called_by_its_servers_and_its_own_name(demiurge: Run, mail: ScriptedServer) -> None:
+    add(demiurge, mail)
+    assert "mcp__mail__" in demiurge("mcp", "trust", "mail", "--all", "--allow").err
+    called = demiurge("tools", "call", "mail.read", '{"q": "x"}', "--json")
+    assert (called.status, called.document["tool"]) == (0, "mcp__mail__read"), called.err
+    assert demiurge("tools", "show", "mail.read", "--json").document["id"] == "mcp__mail__read"
+    assert demiurge("policy", "explain", "mail.read", "--json").document["tool"] == "mcp__mail__read"
+    assert "There is no tool read here" in demiurge("tools", "call", "read", '{"q": "x"}').err
+
+
+def test_trust_says_what_the_policy_in_force_makes_of_it(demiurge: Run, mail: ScriptedServer, tmp_path: Path) -> None:
+    mail.list(*(tool_of(name) for name in ("read", "send", "wipe")))
+    add(demiurge, mail)
+    policy = tmp_path / "p.toml"
+    policy.write_text(
+        'allowed_tools = ["mcp__mail__read", "mcp__mail__send"]\nrequire_approval_for_tools = ["mcp__mail__send"]\n'
+    )
+    assert demiurge("policy", "set", str(policy)).status == 0
+    said = demiurge("mcp", "trust", "mail", "--all", "--allow").err
+    assert "A model may call 1 tool of mail (mcp__mail__read); nobody is asked before a call." in said
+    assert "A model may call 1 tool of mail (mcp__mail__send); a person is asked before each call: " in said
+    assert "Nobody may call 1 tool of mail (mcp__mail__wipe): the tool policy denies it: " in said
+    assert "policy explain mcp__mail__send" in said
+
+
 def test_a_prompt_is_trusted_by_its_name_and_called_by_a_person(demiurge: Run, mail: ScriptedServer) -> None:
     takes = [{"name": "who", "description": f"The name.{EVIL}", "required": True}]
     greet = {"name": "greet", "description": f"Greets.{EVIL}", "arguments": [{"name": "who", "required": True}]}
@@ -327,7 +352,7 @@ def test_a_prompt_is_trusted_by_its_name_and_called_by_a_person(demiurge: Run, m
     assert (refused.status, "tool_schema" in refused.err or "can't be trusted" in refused.err) == (1, True)
     done = demiurge("mcp", "trust", "mail", "--all", "--allow")
     assert "A model may call 1 tool of mail" in done.err
-    assert "no tool (1 prompt)" in done.err
+    assert "no tool: 1 prompt of mail (mcp__mail__prompt_greet_" in done.err
     called = demiurge("tools", "call", "mcp:mail:prompt:greet", '{"who": "Ada"}')
     assert (called.status, "Ada" in called.out) == (0, True), called.err
     assert demiurge("tools", "call", "mcp:mail:prompt:greet", "{}").status == 1

@@ -177,7 +177,7 @@ def model_result(prompt: int, completion: int, micros: int | None = 0, put: Any 
     return succeeded(
         output_ref=ref_of(b""),
         token_usage={"prompt": prompt, "completion": completion},
-        cost_cents=-(-(micros or 0) // 10_000),
+        cost_cents=-(-micros // 10_000) if micros is not None else None,
         provider_id="p",
         tool_call_refs=None,
         output_items_ref=None,

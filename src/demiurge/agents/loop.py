@@ -22,6 +22,7 @@ from demiurge.tools.ids import MAX_CALL_ID_BYTES, canonical_call_id
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.tools.runner import ToolRunner
 from demiurge.values.clock import Entropy, SystemEntropy
+from demiurge.values.durations import checked_duration
 from demiurge.wire.fields import mend_surrogates
 from demiurge.wire.items import Item, Message, Text, TextFormat, ToolChoice
 
@@ -71,7 +72,7 @@ class AgentLoop:
             response_format=response_format,
             api_key=api_key,
             base_url=base_url,
-            timeout_s=timeout_s,
+            timeout_s=checked_duration(timeout_s, "timeout_s"),
         )
         form = ResponseForm.of(response_format) if response_format is not None else None
         preface = (Message("system", (Text(system_prompt),)),) if system_prompt else ()

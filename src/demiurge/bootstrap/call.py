@@ -16,10 +16,10 @@ from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.failure import failure
 from demiurge.bootstrap.message_body import MessageBody, load_view
-from demiurge.bootstrap.missing_tool import missing_tool
+from demiurge.bootstrap.missing_tool import full_id, missing_tool
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.tools.errors import ToolErrorCode
-from demiurge.tools.ids import checked_id
+from demiurge.tools.ids import checked_id, is_reserved
 from demiurge.values import canonical_json, cbor
 from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.world.unit import Unit
@@ -75,6 +75,8 @@ async def call_tool(
     model's call is; only the message of the outcome says that it is missing.
     """
     name = checked_id(tool)
+    if "__" in name and not is_reserved(name):
+        name = full_id(name, _known(backend))
     known_by = call_id if call_id is not None else new_id("call", SystemEntropy())
     proposed = {"id": known_by, "name": name, "arguments_json": arguments_json}
     event = {"call_id": known_by, "tool": name, "call_ref": backend.run.put_blob(canonical_json.encode(proposed))}
@@ -86,11 +88,14 @@ async def call_tool(
     if failed is not None and failed.code == "exists":
         raise Conflict(f"There is another call {known_by}: choose another id.", code="exists")
     outcome = await call_outcome(backend, known_by)
-    if outcome.error_code == ToolErrorCode.POLICY_DENIED.value:
-        known = {spec["name"] for spec in cbor.decode(backend.read.manifest())["toolset"]}
-        if name not in known:
-            return replace(outcome, message=missing_tool(name, known).message)
+    if outcome.error_code == ToolErrorCode.POLICY_DENIED.value and name not in (known := _known(backend)):
+        return replace(outcome, message=missing_tool(name, known).message)
     return outcome
+
+
+def _known(backend: Backend) -> frozenset[str]:
+    """Returns the ids of the world's tools."""
+    return frozenset(spec["name"] for spec in cbor.decode(backend.read.manifest())["toolset"])
 
 
 async def call_outcome(backend: Backend, call_id: str) -> CallOutcome:

@@ -27,6 +27,7 @@ from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, Usa
 from demiurge.tools.connections.credentials import Credentials, Secret
 from demiurge.tools.ids import checked_id
 from demiurge.values.clock import SystemClock, SystemEntropy, new_id
+from demiurge.values.durations import checked_duration
 from demiurge.world.connection_credentials import ConnectionCredentials
 from demiurge.world.connection_tokens import ConnectionTokens
 from demiurge.world.connections import CHOICE
@@ -208,7 +209,8 @@ class Connections:
         return connection_id
 
     async def _logged_in(self, wanted: LoginRequest, show: ShowLink, timeout_s: float) -> LoginResult:
-        made = await log_in(GuardedHttp(), wanted, show, SystemClock(), SystemEntropy(), timeout_s)
+        longest_s = checked_duration(timeout_s, "timeout_s")
+        made = await log_in(GuardedHttp(), wanted, show, SystemClock(), SystemEntropy(), longest_s)
         faults.point("oauth.issued")
         return made
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import groupby
 from typing import Any
@@ -27,7 +27,7 @@ from demiurge.bootstrap.answer_cost import costs_in_usages
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.budget_notices import budgets_near_end
 from demiurge.bootstrap.journal import Journal
-from demiurge.bootstrap.records_by_day import day_of, first_record, record_at
+from demiurge.bootstrap.records_by_day import day_of, first_day, first_record, record_at
 from demiurge.errors import NotFound
 from demiurge.values.clock import SystemClock
 from demiurge.values.money import add_micros, dollars_text
@@ -94,11 +94,8 @@ def cost_of_world(backend: Backend, until: date, days: int = DAYS, chat_id: str 
     them read results of other tools too. `calls` are the tool's calls. `reported_tokens` and `reported_usd` are what
     these calls reported to have used themselves, which is in no other sum; `unpriced_calls` of them reported tokens
     without a cost. `tools` holds the same four numbers of all tools. Raises NotFound; Unavailable for records in an
-    archive that is away."""
-    try:
-        since = until - timedelta(days=days - 1)
-    except OverflowError:
-        since = date.min
+    archive that is away; InvalidValue for days that are no whole number of at least 1."""
+    since = first_day(until, days)
     unit = Unit(CHAT, chat_id) if chat_id is not None else None
     if unit is not None and not any(head.unit == str(unit) for head in backend.read.heads(str(unit), 1)):
         raise NotFound(f"There is no chat {chat_id}; `demiurge chat ls` lists them.", code="chat_unknown")

@@ -8,7 +8,13 @@ from difflib import get_close_matches
 
 from demiurge.errors import NotFound
 
-__all__ = ["missing_tool"]
+__all__ = ["full_id", "missing_tool"]
+
+
+def full_id(name: str, known: Collection[str]) -> str:
+    """Returns the id of the tool that a person means by `name`: `time__now` means `mcp__time__now`, unless there is a
+    tool `time__now`. A name without its server's is returned as it is, because two servers may have it."""
+    return f"mcp__{name}" if name not in known and "__" in name and f"mcp__{name}" in known else name
 
 
 def missing_tool(name: str, known: Collection[str]) -> NotFound:

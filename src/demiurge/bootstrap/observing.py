@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.journal import Journal
-from demiurge.bootstrap.records_by_day import first_record
+from demiurge.bootstrap.records_by_day import first_day, first_record
 from demiurge.world.effect_kinds import TOOL
 from demiurge.world.record import Record
 
@@ -45,9 +45,9 @@ class Observing:
 
 async def observing(backend: Backend, now_ns: int, days: int = 30) -> Observing:
     """Returns whether the tool policy is only observed now, and the calls of the last `days` that it would have
-    decided otherwise. `now_ns` is wall time."""
+    decided otherwise. `now_ns` is wall time. Raises InvalidValue for days that are no whole number of at least 1."""
     until_ns = (await backend.read.info()).get("observe_until_ns")
-    since = datetime.fromtimestamp(now_ns // 10**9, UTC).date() - timedelta(days=days - 1)
+    since = first_day(datetime.fromtimestamp(now_ns // 10**9, UTC).date(), days)
     calls = await asyncio.to_thread(lambda: observed_calls(_records(backend, since)))
     is_on = until_ns is not None and now_ns < until_ns
     return Observing(until_ns if is_on else None, min((each.first_ns for each in calls), default=None), calls)

@@ -13,7 +13,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import timedelta
 from typing import Any, Final
 
 from demiurge.apps.demiurge import CHAT
@@ -22,7 +21,7 @@ from demiurge.bootstrap.cost import today
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.policy_suggestion_text import suggestion_text
 from demiurge.bootstrap.recorded_use import CallerGroup, RecordedUse, ToolUse, can_be_named
-from demiurge.bootstrap.records_by_day import first_record
+from demiurge.bootstrap.records_by_day import first_day, first_record
 from demiurge.errors import NotFound
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import ASK_USER
@@ -67,7 +66,7 @@ class PolicySuggestion:
 
 async def suggest_policy(backend: Backend, chat_id: str | None = None, days: int | None = None) -> PolicySuggestion:
     """Returns a tool policy drafted from the calls of one chat, or of all, in the last `days` (None: in all records).
-    Nothing runs and nothing is written. Raises NotFound (`no_chat`)."""
+    Nothing runs and nothing is written. Raises NotFound (`no_chat`), InvalidValue."""
     return await asyncio.to_thread(_suggest, backend, chat_id, days)
 
 
@@ -75,7 +74,7 @@ def _suggest(backend: Backend, chat_id: str | None, days: int | None) -> PolicyS
     unit = Unit(CHAT, chat_id) if chat_id is not None else None
     if unit is not None and not any(head.unit == str(unit) for head in backend.read.heads(str(unit), 1)):
         raise NotFound(f"There is no chat {chat_id}; `demiurge chat ls` lists them.", code="no_chat")
-    start = 0 if days is None else first_record(backend, unit, today() - timedelta(days=days - 1))
+    start = 0 if days is None else first_record(backend, unit, first_day(today(), days))
 
     def records() -> Iterator[Record]:
         return Journal(backend).read(unit, start)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 from demiurge.bootstrap.backend import Backend
+from demiurge.errors import InvalidValue
 from demiurge.world.record import Record, decode_record
 from demiurge.world.unit import Unit
 
-__all__ = ["day_of", "first_record", "record_at"]
+__all__ = ["day_of", "first_day", "first_record", "record_at"]
+
+
+def first_day(until: date, days: int) -> date:
+    """Returns the first of the `days` that end with the day `until`. Raises InvalidValue for days that are no whole
+    number of at least 1."""
+    if not isinstance(days, int) or isinstance(days, bool) or days < 1:
+        raise InvalidValue(f"must be a whole number of at least 1, not {days!r}", path="days")
+    try:
+        return until - timedelta(days=days - 1)
+    except OverflowError:
+        return date.min
 
 
 def first_record(backend: Backend, unit: Unit | None, since: date) -> int:

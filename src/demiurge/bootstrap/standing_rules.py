@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from demiurge.bootstrap.backend import Backend
 from demiurge.values import canonical_json
+from demiurge.values.durations import checked_duration
 from demiurge.world.unit import Unit
 
 __all__ = ["COUNT", "LASTS_S", "StandingRules"]
@@ -37,7 +38,7 @@ class StandingRules:
         the arguments of the waiting call. Returns `{id, unit, tool, pattern_json}`. Raises NotFound, InvalidValue,
         UsageError (`not_an_approver`), Conflict (`too_many_rules`)."""
         text = canonical_json.encode(dict(pattern)).decode() if pattern is not None else None
-        return await self.backend.run.allow(approval_id, text, count, float(lasts_s), reason)
+        return await self.backend.run.allow(approval_id, text, count, checked_duration(lasts_s, "lasts_s"), reason)
 
     async def list(self, unit: Unit | None = None) -> list[dict[str, Any]]:
         """Returns the rules that hold, in `unit` or anywhere: `{id, unit, tool, pattern_json, left, expires_ns, by,

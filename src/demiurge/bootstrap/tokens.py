@@ -12,6 +12,7 @@ from demiurge.bootstrap.backend import Backend
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.values.caller import Caller
 from demiurge.values.clock import SystemClock, SystemEntropy
+from demiurge.values.durations import checked_duration
 from demiurge.world.tokens import Token, TokenChange, token_digest
 
 __all__ = ["NewToken", "Tokens"]
@@ -62,7 +63,9 @@ class Tokens:
         if len(label) > MAX_LABEL:
             raise InvalidValue(f"has at most {MAX_LABEL} characters", path="label")
         secret = _new_secret()
-        expires_ns = None if days is None else SystemClock().now_ns() + int(days * DAY_NS)
+        expires_ns = (
+            None if days is None else SystemClock().now_ns() + int(checked_duration(days, "days", "days") * DAY_NS)
+        )
         digest = token_digest(secret)
         add = self.backend.keep.add_token
         return NewToken(await add(digest, actor, list(roles), tenant, label, is_session, expires_ns), secret)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from demiurge.bootstrap.backend import Backend
-from demiurge.bootstrap.missing_tool import missing_tool
+from demiurge.bootstrap.missing_tool import full_id, missing_tool
 from demiurge.bootstrap.shipped_tools import is_shipped, not_offered
 from demiurge.errors import InvalidValue
 from demiurge.models.providers import provider as provider_row
@@ -108,7 +108,8 @@ async def _specs(backend: Backend, tools: Sequence[str] | None) -> list[ToolSpec
         return list(catalog.values())
     if isinstance(tools, str):
         raise InvalidValue("must be a list of tools, not one text", path="tools", code="bad_tool_id")
-    return [_offered(backend, catalog, name) for name in dict.fromkeys(map(checked_id, tools))]
+    names = dict.fromkeys(full_id(checked_id(tool), catalog) for tool in tools)
+    return [_offered(backend, catalog, name) for name in names]
 
 
 def _checked_choice(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None) -> ToolChoice | None:

@@ -95,12 +95,16 @@ class World(OpenedWorld):
         self, module: str, key: str | None = None, at: int | None = None, *, only: Only = "all"
     ) -> Mapping[str, Any] | None:
         """Returns a cell as JSON-ready data, None if there is none; with `at` as it was at that journal position.
+        Without a key it is the one cell of the module, None if the module has several.
 
         `only` names the part to read, and the cost is that of the part: `only={"title": "all", "messages": (-2, None)}`
         is the title and the last two messages; `"length"` in place of a range is how many there are. Raises NotFound
         for an unknown module, and for a position that the journal does not reach; InvalidValue (`bad_part`) where the
         cell has no such part."""
-        return await self.backend.read.state(module, key or "", at, only)
+        found = await self.backend.read.state(module, key or "", at, only)
+        if found is None and key is None and len(keys := await self.keys(module)) == 1:
+            return await self.backend.read.state(module, keys[0], at, only)
+        return found
 
     async def keys(self, module: str) -> list[str]:
         """Returns the keys of a module's units."""
@@ -288,7 +292,7 @@ class World(OpenedWorld):
         `until`, at most 30 days ahead; None enforces them now (docs/policy.md). Returns a sentence if the end can't be
         remembered: then it holds until the world is closed.
 
-        Raises InvalidValue (`bad_end`; a time without a zone), UsageError (`role_missing`), Unavailable."""
+        Raises InvalidValue (`bad_end`: no time with a zone, or not in that span), UsageError, Unavailable."""
         until_ns = 0 if until is None else _wall_ns(until)
         check_end(until_ns, self.opening.options.clock.now_ns())
         how = OBSERVED if until_ns else ENFORCED
@@ -327,7 +331,10 @@ class World(OpenedWorld):
 
 
 def _wall_ns(time: datetime) -> int:
-    """Returns a time in nanoseconds of wall time. Raises InvalidValue for one without a zone."""
+    """Returns a time in nanoseconds of wall time. Raises InvalidValue for anything but a datetime with a zone."""
+    if not isinstance(time, datetime):
+        what = f"must be a datetime with a time zone, not {time!r}; for a length of time add a timedelta to now"
+        raise InvalidValue(what, path="until", code="bad_end")
     if time.tzinfo is None:
         raise InvalidValue("The end of observing needs a time zone.", path="until", code="bad_end")
     return int(time.timestamp()) * 10**9

@@ -22,6 +22,7 @@ from demiurge.cli.argument import new_chat_id, utf8_text
 from demiurge.cli.chat_verbs import DEFAULT_CHAT, verbs
 from demiurge.cli.command import Command, Group
 from demiurge.cli.conversation import Conversation, TurnTerms, refuse_while_waiting, require_done, turn_document
+from demiurge.cli.hints import runnable
 from demiurge.cli.piped_text import piped_text, with_piped
 from demiurge.cli.portal import Portal
 from demiurge.cli.progress import ensure_local_model
@@ -43,6 +44,17 @@ def _as_json_lines(context: click.Context, _parameter: click.Parameter, value: s
     return value
 
 
+NO_VERBS = {
+    "list": "`list` is no verb: `demiurge chat ls` lists the chats.",
+    **dict.fromkeys(
+        ("delete", "del", "remove", "rm"),
+        "No verb deletes a chat: its record stays. `demiurge erase REF` removes the words of a message for good, and "
+        "`demiurge chat export` prints the messages with their REF.",
+    ),
+}
+"""What is said to a word that is probably no chat's id. With --message it is one."""
+
+
 class _ChatCommand(Command):
     """The command `chat`, which runs a verb instead if its first argument is the name of one."""
 
@@ -53,17 +65,21 @@ class _ChatCommand(Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        if self._first_word(args) in self.verbs.commands:
+        word, is_message = self._first_word(args)
+        if word in self.verbs.commands:
             return self.verbs.make_context(info_name, args, parent, **extra)
+        if word in NO_VERBS and not is_message:
+            raise click.UsageError(runnable(NO_VERBS[word]), click.Context(self, parent, info_name))
         return super().make_context(info_name, args, parent, **extra)
 
-    def _first_word(self, args: Sequence[str]) -> str | None:
+    def _first_word(self, args: Sequence[str]) -> tuple[str | None, bool]:
+        """Returns the first argument, and whether a message is sent."""
         probe = click.Context(self, ignore_unknown_options=True, resilient_parsing=True, **self.context_settings)
         with suppress(click.UsageError):
             found, _, _ = self.make_parser(probe).parse_args(list(args))
             word = found.get("chat_id")
-            return word if isinstance(word, str) else None
-        return None
+            return word if isinstance(word, str) else None, found.get("message") is not None
+        return None, False
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)

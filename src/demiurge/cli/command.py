@@ -18,6 +18,15 @@ from demiurge.cli.settings import DEFAULT_WORLD, TOKEN_VARIABLE, WORLD_VARIABLE,
 __all__ = ["Command", "Group", "LazyGroup", "ReaderGone"]
 
 
+MEANT: Mapping[str, tuple[str, ...]] = {
+    "list": ("ls",),
+    **dict.fromkeys(("delete", "del", "remove"), ("rm", "revoke", "untrust", "withdraw")),
+    **dict.fromkeys(("get", "cat", "view"), ("show", "get", "cat")),
+    **dict.fromkeys(("create", "new"), ("add", "open", "propose", "put")),
+}
+"""A word of other programs -> the verbs that a noun may have for it."""
+
+
 class ReaderGone(Exception):
     """The reader of stdout is gone. Click would turn the BrokenPipeError into a SystemExit."""
 
@@ -110,6 +119,19 @@ class Group(_WithGlobalOptions, click.Group):
         if self._lists and not self.make_parser(ctx).parse_args(list(args))[1]:
             args = [*args, "ls"]
         return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the verb. Raises click.NoSuchCommand with the verbs that are meant by a word of other programs."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            word = error.command_name
+            if meant := [repr(verb) for verb in MEANT.get(word, ()) if verb in self.commands]:
+                message = f"No such command {word!r}. Did you mean {' or '.join(meant)}?"
+                raise click.NoSuchCommand(word, message, ctx=ctx) from None
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _WithGlobalOptions.format_options(self, ctx, formatter)

@@ -22,7 +22,15 @@ from demiurge.cli.settings import settings
 from demiurge.cli.world import RunOptions, keep, opened, running_options
 from demiurge.errors import Conflict, InvalidValue
 from demiurge.values import cbor
-from demiurge.world.manifest import BadManifest, difference, extended, problems, read_folder, system_definitions
+from demiurge.world.manifest import (
+    BadManifest,
+    difference,
+    extended,
+    problems,
+    read_folder,
+    system_definitions,
+    unproven_triggers,
+)
 
 __all__ = ["command"]
 
@@ -196,6 +204,9 @@ def _check_folder(path: Path) -> None:
     if found:
         shown = {"ok": False, "problems": [problem._asdict() for problem in found]}
         raise OutcomeError(BadManifest.code, str(BadManifest(found)), shown)
+    shipped = frozenset(part.content["name"] for part in BASES["demiurge"]().definitions)
+    for unproven in unproven_triggers(folder, shipped):
+        output.notice(str(unproven))
     definitions = folder.contents()
     ref = cbor.node_ref([definitions, folder.root()])
     what = f", and extends the app {folder.base.name}" if folder.base is not None else ""

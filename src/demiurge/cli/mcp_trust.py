@@ -18,7 +18,8 @@ from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.hints import runnable
 from demiurge.cli.mcp_asking import asked
-from demiurge.cli.mcp_lines import by_kind, change_lines, in_one_line, tool_lines, tool_table
+from demiurge.cli.mcp_decisions import RULES, decision_lines
+from demiurge.cli.mcp_lines import change_lines, in_one_line, tool_lines, tool_table
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.errors import Conflict, NotFound
@@ -61,7 +62,7 @@ def diff(name: str, tools: tuple[str, ...]) -> None:
 @tool_names
 @click.option("--all", "everything", is_flag=True, help="All that the server lists.")
 @click.option("--ask", "rule", flag_value="ask", default="ask", help="A person is asked before each call (default).")
-@click.option("--allow", "rule", flag_value="allow", help="Nobody is asked.")
+@click.option("--allow", "rule", flag_value="allow", help="Nobody is asked, unless the tool policy asks.")
 @click.option(
     "--effect",
     type=click.Choice([str(level) for level in ToolEffect]),
@@ -101,26 +102,21 @@ def trust(
         wanted = None if everything else [tool.tool_id for tool in chosen]
         found = {tool.tool_id: tool.found_pin for tool in chosen if tool.found_pin is not None}
         after = portal.run(world.mcp.trust(name, wanted, rule=rule, effect=effect, public=public, pins=found))
-    ids = {tool.tool_id for tool in chosen}
-    done = [tool for tool in after.tools if tool.tool_id in ids and tool.state == "trusted"]
+        ids = {tool.tool_id for tool in chosen}
+        done = [tool for tool in after.tools if tool.tool_id in ids and tool.state == "trusted"]
+        lines = decision_lines(world, name, done, rule)
     left = [tool for tool in after.tools if tool.tool_id in ids and tool.state != "trusted"]
     shown = {"name": name, "trusted": [asdict(tool) for tool in done], "left": [asdict(tool) for tool in left]}
     output.result(shown, *tool_table(done))
     for tool in left:
         output.notice(f"{in_one_line(tool.name)} is not trusted: {in_one_line(tool.problem or tool.state)}")
-    tools_done = [tool for tool in done if tool.kind == "tool"]
-    stricter = [in_one_line(tool.name) for tool in tools_done if effect not in (None, tool.counted_effect)]
+    stricter = [
+        in_one_line(tool.name) for tool in done if tool.kind == "tool" and effect not in (None, tool.counted_effect)
+    ]
     if stricter:
         output.notice(f"The server's own hint is stricter than {effect}, so the hint counts: {', '.join(stricter)}.")
-    said = "a person is asked before each call" if rule == "ask" else "nobody is asked before a call"
-    items = [tool for tool in done if tool.kind != "tool"]
-    if len(items) < len(done) or not done:
-        output.notice(f"A model may call {by_kind(tools_done)} of {name}; {said}.")
-    if items:
-        output.notice(
-            f"No model is offered what is no tool ({by_kind(items)}): `demiurge mcp serve` and `demiurge tools call` "
-            f"read it; {said}."
-        )
+    for line in lines:
+        output.notice(line)
 
 
 @click.command(name="untrust", cls=Command)
@@ -166,7 +162,7 @@ def _chosen(server: McpServerView, names: Sequence[str], *, everything: bool, ru
 
 def _agreed(server: McpServerView, waiting: list[McpToolView], rule: str) -> list[McpToolView]:
     """Shows each tool and asks about it. Raises OutcomeError (`stopped`) if the answer is no to all."""
-    said = "a person is asked before each call" if rule == "ask" else "nobody is asked before a call"
+    said = RULES[rule] if rule == "ask" else f"{RULES[rule]}, unless the tool policy asks"
     color = output.paint("x", fg="red") != "x"
     agreed = []
     for number, tool in enumerate(waiting, 1):

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap.missing_tool import full_id
 from demiurge.bootstrap.policy_view import explain_effect, explain_tool, why_line
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
@@ -149,10 +150,12 @@ def explain(
         raise NotFound(
             f"There is no effect {what}; `demiurge defs ls --kind effect` lists them.", code="unknown_effect"
         )
-    if "." in what and canonical_id(what) not in manifest.toolset:
+    tool = full_id(canonical_id(what), manifest.toolset)
+    if "." in what and tool not in manifest.toolset:
         lists = "`demiurge tools ls` and `demiurge defs ls --kind effect` list them"
         raise NotFound(f"There is no tool and no effect {what}; {lists}.", code="unknown_effect")
-    document = explain_tool(node, checked_id(what), Caller(actor, tenant, roles or USER.roles))
+    tool = tool if tool in manifest.toolset else checked_id(what)
+    document = explain_tool(node, tool, Caller(actor, tenant, roles or USER.roles))
     is_observed = document["known"] and document["tool"].startswith(MCP_TOOL)
     until_ns = node.get(OBSERVE) if is_observed else None
     until_ns = until_ns if until_ns is not None and SystemClock().now_ns() < until_ns else None

@@ -27,9 +27,9 @@ def command() -> None:
 
 @command.command(name="get", cls=Command)
 @click.argument("module")
-@click.option("--key", metavar="K", default="", callback=utf8_text, help="The cell's key, for a module with keys.")
+@click.option("--key", metavar="K", callback=utf8_text, help="The cell's key, for a module with several cells.")
 @click.option("--at", type=click.IntRange(min=0), metavar="POSITION", help="The state after this record.")
-def get(module: str, key: str, at: int | None) -> None:
+def get(module: str, key: str | None, at: int | None) -> None:
     """Print one cell of MODULE (such as demiurge/Demiurge@1) as JSON.
 
     `demiurge journal tail` shows positions; a position inside a step means the end of the step.
@@ -46,16 +46,19 @@ def get(module: str, key: str, at: int | None) -> None:
 def ls(module: str) -> None:
     """List the keys of MODULE's cells."""
     with opened() as (world, portal):
-        portal.run(world.state(module))
+        portal.run(world.state(module, only={}))
         keys = portal.run(world.keys(module))
     output.result({"module": module, "keys": keys}, *(keys or ["(none)"]))
 
 
-def _no_cell(world: World, module: str, key: str, at: int | None, keys: Sequence[str]) -> str:
-    """Returns the message for a key that has, or had at that position, no cell."""
+def _no_cell(world: World, module: str, key: str | None, at: int | None, keys: Sequence[str]) -> str:
+    """Returns the message for a key that has, or had at that position, no cell; None: no key was given."""
     others = (name for name in keys if name != key and (at is None or _came(world, module, name) <= at))
     found = list(islice(others, SHOWN + 1))
     names = ", ".join(found[:SHOWN]) + (" ..." if len(found) > SHOWN else "")
+    if key is None and len(keys) > 1 and at is None:
+        return f"{module} has several cells: say --key with one of: {names}."
+    key = key if key is not None else (keys[0] if len(keys) == 1 else "")
     if at is None:
         hint = f"say --key with one of: {names}" if found else "nothing was sent to it yet"
         return f"{module} has no cell {key!r}; {hint}."

@@ -10,7 +10,7 @@ from typing import Any, cast
 import click
 
 from demiurge.bootstrap import World
-from demiurge.bootstrap.missing_tool import missing_tool
+from demiurge.bootstrap.missing_tool import full_id, missing_tool
 from demiurge.bootstrap.tool_view import core_prompt_rows, new_world_node, prompt_rows, tool_rows, tool_views
 from demiurge.cli import output
 from demiurge.cli.argument import parse_json, read_text, utf8_text
@@ -141,8 +141,8 @@ def show(tool_id: str, **running: Any) -> None:
 def _show(tool_id: str, wanted_id: str, options: RunOptions) -> None:
     with opened(options) as (world, portal):
         views = {tool["id"]: tool for tool in tool_views(world.manifest(), world.caller, mcp_items=True)}
-        if wanted_id in views:
-            output.result({"kind": "callable", **views[wanted_id]}, *tool_lines(views[wanted_id]))
+        if (found := full_id(wanted_id, views)) in views:
+            output.result({"kind": "callable", **views[found]}, *tool_lines(views[found]))
             return
         try:
             prompt_tool = portal.run(world.prompt_tools.show(tool_id))

@@ -131,7 +131,7 @@ def create_app(world: World, options: ServeOptions) -> FastAPI:
     app.state.callers = Callers(world, world.tokens, options)
     add_routes(app)
     app.router.routes.append(Route(PATH, McpEndpoint(), methods=["GET", "POST", "DELETE"]))
-    app.include_router(pages.router)  # last: it answers every path that is left
+    app.router.routes += pages.router.routes  # last: it answers every path that is left
     add_error_handlers(app)
     app.add_middleware(Guard, options=options)
     return app

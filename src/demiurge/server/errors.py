@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from demiurge.errors import (
     Conflict,
@@ -145,21 +146,29 @@ async def _of_server(_request: Request, error: Exception) -> JSONResponse:
     return error_response(error.status_code, error.code, error.message)
 
 
-async def _of_request(_request: Request, error: Exception) -> JSONResponse:
+async def _of_request(request: Request, error: Exception) -> JSONResponse:
     """Names the places that are wrong, never the values: they may be secret."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return error_response(400, "invalid_json", "The request body is not valid JSON.")
+    if any(tuple(each["loc"]) == ("body",) for each in found) and not _is_json(request):
+        what = "The request body is not declared as JSON: send it with Content-Type: application/json."
+        return error_response(422, "validation", what)
     told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found[:5])
     return error_response(422, "validation", told)
 
 
-async def _of_routing(_request: Request, error: Exception) -> JSONResponse:
+async def _of_routing(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    codes = {404: "no_path", 405: "no_method"}
-    message = "There is no such path." if error.status_code == 404 else str(error.detail)
-    answer = error_response(error.status_code, codes.get(error.status_code, "http"), message)
+    if error.status_code == 404:
+        return error_response(404, "no_path", "There is no such path.")
+    if error.status_code == 405:
+        allowed = ", ".join(_methods(request))
+        answer = error_response(405, "no_method", f"This path does not take {request.method}; it takes {allowed}.")
+        answer.headers["allow"] = allowed
+        return answer
+    answer = error_response(error.status_code, "http", str(error.detail))
     answer.headers.update(error.headers or {})
     return answer
 
@@ -167,6 +176,17 @@ async def _of_routing(_request: Request, error: Exception) -> JSONResponse:
 async def _of_client_gone(_request: Request, _error: Exception) -> JSONResponse:
     """Answers a client that left before the end of its request: for the access log alone."""
     return error_response(400, "client_gone", "The connection ended before the request did.")
+
+
+def _methods(request: Request) -> list[str]:
+    """Returns every method that the path of a request has. Each route knows only its own."""
+    routes = (route for route in request.app.router.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return sorted({method for route in routes for method in getattr(route, "methods", None) or ()})
+
+
+def _is_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
 
 
 async def _unexpected(_request: Request, error: Exception) -> JSONResponse:

@@ -185,10 +185,11 @@ def test_a_receipt_without_its_usage_costs_whole_cents() -> None:
     assert world.a.state.used == Used(0, 1, 2, 10_000, 0)
 
 
-def test_after_an_answer_of_unknown_cost_no_more_is_spent() -> None:
+@pytest.mark.parametrize("has_usage", [True, False])
+def test_after_an_answer_of_unknown_cost_no_more_is_spent(has_usage: bool) -> None:
     world = units_with_unit_budget(max_cost_micros=1000)
     world.tell(think=[1])
-    world.answer(A, world.a.intents[0], model_result(1, 1, None, world.a.put))
+    world.answer(A, world.a.intents[0], model_result(1, 1, None, world.a.put if has_usage else None))
     world.tell(think=[1], calls=[BUMP])
     assert [intent.kind for intent in world.a.intents] == ["tool.call"]
     assert "nobody knows what an earlier answer cost" in world.log[-1]

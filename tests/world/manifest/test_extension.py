@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from demiurge.apps.demiurge import app
-from demiurge.world.manifest import Folder, Problem, extended, problems, read_folder
+from demiurge.world.manifest import Folder, Problem, extended, problems, read_folder, unproven_triggers
 
 NOTE = {"$kind": "defschema", "name": "ex/Note@1", "type": {"record": {"text": {"text": {}}}}}
 ALLOW_HTTP = {"when": {"effect_kind": "http.request", "origin_kind": "tool"}, "decision": "allow"}
@@ -214,3 +214,49 @@ def test_a_base_that_was_not_read_and_a_list_without_a_base_are_problems() -> No
 def test_malformed_sections_are_problems_and_no_crash(root: dict[str, Any]) -> None:
     assert found(**root)
     assert found({**POLICY, "rules": 1}, **root)
+
+
+PLAN = {"$kind": "defplan", "name": "ex/note@1", "input": "ex/Note@1", "steps": [{"id": "end", "op": "end"}]}
+TRIGGER = {"event": "ex/Note@1", "plan": "ex/note@1"}
+
+
+def waiting_for(event: str) -> dict[str, Any]:
+    waits = {"id": "w", "op": "await_event", "event": event, "bind": {"as": "w"}}
+    edges = [{"from": "w", "to": "end"}]
+    return {**PLAN, "input": "demiurge/ChatRequest@1", "steps": [waits, *PLAN["steps"]], "edges": edges}
+
+
+def raising(event: str) -> dict[str, Any]:
+    raised = {"id": "r", "op": "raise_event", "event": event, "value": {"record": {"text": {"text": "x"}}}}
+    edges = [{"from": "r", "to": "end"}]
+    return {**PLAN, "name": "ex/raise@1", "input": "demiurge/ChatRequest@1", "steps": [raised, *PLAN["steps"]]} | {
+        "edges": edges
+    }
+
+
+def test_an_event_that_nothing_brings_about_starts_no_plan_and_is_not_waited_for() -> None:
+    """An event that is sent from outside without a route is refused; only the app's own reducers could emit it."""
+    never = "ex/Note@1 never comes: no module takes it, and no plan raises it"
+    assert found(NOTE, PLAN, triggers=[TRIGGER]) == [("manifest", "triggers[0].event", never)]
+    by_chat = [{"event": "demiurge/ChatRequest@1", "plan": "ex/note@1"}]
+    assert found(NOTE, waiting_for("ex/Note@1"), triggers=by_chat) == [("ex/note@1", "steps[0].event", never)]
+    assert found(waiting_for("demiurge/ChatRequest@1"), triggers=by_chat) == []
+    assert found(NOTE, PLAN, raising("ex/Note@1"), triggers=[TRIGGER]) == []
+
+
+def test_a_module_of_ones_own_may_emit_the_event_of_a_trigger() -> None:
+    state = {"$kind": "defschema", "name": "ex/State@1", "type": {"record": {}}}
+    abi = {"state": "ex/State@1", "event": "ex/Told@1"}
+    told = {**NOTE, "name": "ex/Told@1"}
+    module = {"$kind": "defmodule", "name": "ex/Pad@1", "module_kind": "reducer", "abi": abi}
+    folder = joined(NOTE, told, state, module, PLAN, triggers=[TRIGGER])
+    assert problems(folder) == ()
+    [unproven] = unproven_triggers(folder, ())
+    assert (unproven.path, unproven.wrong.partition(":")[0]) == (
+        "triggers[0].event",
+        "ex/Note@1 comes only if a reducer emits it",
+    )
+    route = {"events": [{"event": "ex/Told@1", "module": "ex/Pad@1"}]}
+    arm = {"triggers": [{**TRIGGER, "event": "ex/Told@1"}], "routing": route}
+    assert unproven_triggers(joined(told, state, module, {**PLAN, "input": "ex/Told@1"}, **arm), ()) == ()
+    assert unproven_triggers(app().folder, frozenset(d["name"] for d in app().definitions)) == ()

@@ -65,7 +65,8 @@ def _details(payload: Mapping[str, Any], read: ReadBlob) -> Mapping[str, Any]:
     """Returns what the adapter reports of an answer: the cost in millionths of a dollar (in whole cents if there is no
     report), and the number of requests if there was more than one."""
     if payload.get("usage_ref") is None:
-        return {"cost_micros": payload["cost_cents"] * MICROS_PER_CENT}
+        cents = payload["cost_cents"]
+        return {"cost_micros": cents * MICROS_PER_CENT if cents is not None else None}
     try:
         return canonical_json.parse_object(read(payload["usage_ref"]))
     except InvalidValue:
@@ -93,7 +94,7 @@ MODELS: Final = EffectFamily(
             receipt=record(
                 output_ref=HASH,
                 token_usage=ref("sys/LlmTokenUsage@1"),
-                cost_cents=NAT,
+                cost_cents=option(NAT),
                 provider_id=TEXT,
                 tool_call_refs=option(list_of(HASH)),
                 output_items_ref=option(HASH),

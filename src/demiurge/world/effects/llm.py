@@ -302,12 +302,14 @@ async def _receipt(call: EffectCall, request: GenerateRequest, completion: Compl
     items_ref = await call.put_blob(items)
     details = {**await _account(request, completion, asked_ns), "prompt_hash": _prompt_hash(call, request)}
     tokens = {"prompt": details["prompt"], "completion": details["completion"]}
+    micros = details["cost_micros"]
     receipt = call.manifest.schemas.get(call.manifest.effects[call.intent.kind].receipt)
     knows_empty = "empty" in receipt["record"]  # older manifests lack the field
+    unknown = None if "option" in receipt["record"]["cost_cents"] else 0  # older manifests want a number
     return succeeded(
         output_ref=await call.put_blob(assistant_blob(completion, calls, items_ref)),
         token_usage=tokens,
-        cost_cents=-(-(details["cost_micros"] or 0) // MICROS_PER_CENT),
+        cost_cents=-(-micros // MICROS_PER_CENT) if micros is not None else unknown,
         provider_id=request.provider,
         tool_call_refs=[await call.put_blob(call_blob(c)) for c in calls] or None,
         output_items_ref=items_ref,

@@ -7,7 +7,7 @@ resolved (`resolve`), so that a manifest accepted once is accepted forever. `sys
 be redefined.
 """
 
-from demiurge.world.manifest.check import problems
+from demiurge.world.manifest.check import problems, unproven_triggers
 from demiurge.world.manifest.difference import difference
 from demiurge.world.manifest.extension import Bases, extended
 from demiurge.world.manifest.folder import Folder, read_folder
@@ -51,4 +51,5 @@ __all__ = [
     "problems",
     "read_folder",
     "system_definitions",
+    "unproven_triggers",
 ]

@@ -16,7 +16,7 @@ from demiurge.values.type_expr import TypeExpr, endless, kind_of, type_problems
 from demiurge.world.manifest.cap_types import cap_problems, effect_problems
 from demiurge.world.manifest.expressions import NoField, type_at
 from demiurge.world.manifest.folder import LISTS, Folder, ManifestPart
-from demiurge.world.manifest.known import Known, listed
+from demiurge.world.manifest.known import NO_SOURCE, Known, listed
 from demiurge.world.manifest.parts import ORIGINS, origins_of
 from demiurge.world.manifest.plans import plan_problems
 from demiurge.world.manifest.problem import ManifestPlace, Problem
@@ -29,7 +29,7 @@ from demiurge.world.manifest.system import (
     system_definitions,
 )
 
-__all__ = ["problems"]
+__all__ = ["problems", "unproven_triggers"]
 
 
 def problems(folder: Folder, modules: Container[str] | None = None) -> tuple[Problem, ...]:
@@ -37,6 +37,18 @@ def problems(folder: Folder, modules: Container[str] | None = None) -> tuple[Pro
     check."""
     known = Known.of(folder)
     return (*folder.problems, *_forms(folder), *_duplicates(folder), *_references(folder, known, modules))
+
+
+def unproven_triggers(folder: Folder, of_code: Container[str]) -> tuple[Problem, ...]:
+    """Returns the triggers of a sound manifest which fire only if a reducer of its own emits their event. `of_code` are
+    events that known code emits."""
+    known = Known.of(folder)
+    found = ((str(trigger["event"]), place.at("event")) for trigger, place in listed(folder, "triggers"))
+    return tuple(
+        place.wrong(f"{event} comes only if a reducer emits it: {NO_SOURCE}", f"else route {event} to a module")
+        for event, place in found
+        if not known.arises(event) and event not in of_code
+    )
 
 
 def _forms(folder: Folder) -> Iterator[Problem]:
@@ -371,6 +383,7 @@ def _triggers(folder: Folder, known: Known) -> Iterator[Problem]:
         yield from known.missing("schema", trigger.get("event"), place.at("event"))
         yield from known.missing("plan", trigger.get("plan"), place.at("plan"))
         yield from _second(seen, event, name, place, f"{event} triggers {name} twice")
+        yield from known.never_comes(event, place.at("event"))
         plan = known.names("defplan").get(name)
         if plan is not None and plan.get("input") != event:
             fix = f"trigger it by {plan.get('input')}"

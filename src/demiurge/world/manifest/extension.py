@@ -50,7 +50,7 @@ def extended(folder: Folder, bases: Bases) -> Folder:
     return Folder(
         (*kept, *(part for part in folder.parts if not _is_refused(part, base))),
         (*folder.problems, *_problems(folder, name, base, own)),
-        Base(name, own if own != before else None, before),
+        Base(name, own if own != before else None, before, frozenset(_key(part)[1] for part in base.definitions)),
     )
 
 

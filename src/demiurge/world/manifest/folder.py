@@ -37,12 +37,13 @@ class ManifestPart(NamedTuple):
 
 
 class Base(NamedTuple):
-    """The manifest that another one extends: its `name`, and its `policy`. `before` is the extension's own policy, if
-    there is one: its rules come before those of the base."""
+    """The manifest that another one extends: its `name`, its `policy`, and the names of its `definitions`. `before` is
+    the extension's own policy, if there is one: its rules come before those of the base."""
 
     name: str
     before: str | None
     policy: str | None
+    definitions: frozenset[str]
 
 
 class Folder(NamedTuple):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from demiurge.values.type_expr import TypeExpr, endless, type_problems
 from demiurge.world.manifest.folder import Folder
 from demiurge.world.manifest.problem import ManifestPlace, Problem
 from demiurge.world.manifest.shapes import NAME, did_you_mean
-from demiurge.world.manifest.system import system_definitions
+from demiurge.world.manifest.system import RESERVED, system_definitions
 
-__all__ = ["Known", "listed"]
+__all__ = ["NO_SOURCE", "Known", "listed"]
+
+NO_SOURCE: Final = "no module takes it, and no plan raises it"
+"""Why an event does not come, unless a reducer emits it."""
 
 Definition = Mapping[str, Any]
 
@@ -38,6 +41,11 @@ class Known:
     grants: Mapping[str, str | None]
     correlated: frozenset[str]
     """World plans that a trigger correlates."""
+    arising: frozenset[str]
+    """Events that a route takes, that a plan raises, or that the code of the base may emit. Any other event arises only
+    if a reducer of the manifest's own emits it."""
+    has_reducers: bool
+    """The manifest has a module of its own, whose reducer may emit any event, or a file that can't be read."""
 
     @classmethod
     def of(cls, folder: Folder) -> Known:
@@ -54,6 +62,9 @@ class Known:
             {str(d.get("kind")): d for d in by_kind["defeffect"].values()},
             {str(g.get("name")): caps.get(str(g.get("cap")), {}).get("cap_type") for g in grants},
             frozenset(str(t.get("plan")) for t in triggers if t.get("correlate_by")),
+            frozenset(_arising(folder, by_kind)),
+            bool(folder.problems)
+            or any(name not in _of_base(folder) and not name.startswith(RESERVED) for name in by_kind["defmodule"]),
         )
 
     def names(self, kind: str) -> Mapping[str, Definition]:
@@ -64,6 +75,45 @@ class Known:
         found = self.names(f"def{kind}")
         if isinstance(name, str) and name not in found:
             yield place.wrong(f"there is no {kind} {name}", did_you_mean(name, found, "define it"))
+
+    def arises(self, event: str) -> bool:
+        """Returns whether something that the manifest says, or the code of its base, brings the event about."""
+        return event.startswith(RESERVED) or event in self.arising
+
+    def never_comes(self, event: object, place: ManifestPlace) -> Iterator[Problem]:
+        """Yields a problem if the event is defined and nothing can bring it about."""
+        is_defined = isinstance(event, str) and event in self.names("defschema")
+        if is_defined and not self.has_reducers and not self.arises(str(event)):
+            yield place.wrong(f"{event} never comes: {NO_SOURCE}", f"route {event} to a module")
+
+
+def _arising(folder: Folder, by_kind: Mapping[str, Mapping[str, Definition]]) -> Iterator[str]:
+    yield from _of_base(folder)
+    for route, _ in listed(folder, "routing", "events"):
+        if isinstance(route, Mapping):
+            module = by_kind["defmodule"].get(str(route.get("module")), {})
+            yield str(route.get("event"))
+            yield from _event_and_arms(module, by_kind["defschema"])
+    for plan in by_kind.get("defplan", {}).values():
+        steps = plan.get("steps")
+        for step in steps if isinstance(steps, list) else ():
+            if isinstance(step, Mapping) and step.get("op") == "raise_event":
+                yield str(step.get("event"))
+
+
+def _event_and_arms(module: Definition, schemas: Mapping[str, Definition]) -> Iterator[str]:
+    abi = module.get("abi")
+    event = abi.get("event") if isinstance(abi, Mapping) else None
+    yield str(event)
+    expr = schemas.get(str(event), {}).get("type")
+    arms = expr.get("variant") if isinstance(expr, Mapping) else None
+    for arm in arms.values() if isinstance(arms, Mapping) else ():
+        if isinstance(arm, Mapping):
+            yield str(arm.get("ref"))
+
+
+def _of_base(folder: Folder) -> frozenset[str]:
+    return folder.base.definitions if folder.base is not None else frozenset()
 
 
 def _sound(types: Mapping[str, Any]) -> dict[str, TypeExpr]:

@@ -238,6 +238,7 @@ class _Graph:
                 yield from self._awaited(step, place.at("for"))
             case "await_event":
                 yield from self.known.missing("schema", step["event"], place.at("event"))
+                yield from self.known.never_comes(step["event"], place.at("event"))
                 if "where" in step:
                     event = {"ref": step["event"]} if step["event"] in self.known.schemas else None
                     inside = self.scope(step["id"], event, has_event=True)
