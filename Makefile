@@ -17,7 +17,7 @@ IN_MEMORY = $(shell [ "$$(df -Pm /dev/shm 2>/dev/null | awk 'END {print $$4}')" 
 # Each start of Python would compile the modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run shell data-stream-client test test-full mutants check format bench lock docs site clean
+.PHONY: run smoke shell data-stream-client test test-full mutants check format bench lock docs site clean
 
 run: $(VENV)/run.ready
 	@$(BIN)/demiurge chat $(ARGS)
@@ -43,6 +43,10 @@ data-stream-client:
 # Changes the code one place at a time and looks whether a test notices: make mutants AREA=policy, or all areas.
 mutants: $(VENV)/dev.ready $(VENV)/mutants.ready
 	nice -n 15 $(BIN)/python -m tests.mutants $(AREA) $(ARGS)
+
+# One message to a real provider, with the key in the environment; costs a fraction of a cent (docs/models.md).
+smoke: $(VENV)/run.ready
+	PATH="$(BIN):$$PATH" sh docs/examples/smoke.sh
 
 check: $(VENV)/dev.ready
 	$(BIN)/ruff format --check .

@@ -13,7 +13,7 @@ import pytest
 
 from demiurge import World
 from demiurge.apps.demiurge import CHAT
-from demiurge.bootstrap.backend.silence import holder
+from demiurge.bootstrap.backend.owner_process import OwnerProcess
 from demiurge.errors import DemiurgeError, NotFound, Unavailable, UsageError
 
 
@@ -117,7 +117,7 @@ async def test_a_process_that_waits_for_readers_is_not_told_to_kill_the_last_own
     """The lock file names the last owner, which may be this process or one that has gone."""
     await make_chat(tmp_path / "w")
     async with World.open(tmp_path / "w", environment={}, read_only=True):
-        said = holder(tmp_path / "w")
+        said = OwnerProcess(tmp_path / "w").sentence()
     assert "kill" not in said
     assert "reads the world" in said
 

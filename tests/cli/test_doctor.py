@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.provider import Answer
 from tests.registry.proposals import proposal_of
 
 
@@ -137,3 +138,18 @@ def test_a_prompt_tool_whose_text_was_erased_is_named(demiurge: Any) -> None:
     assert listed.status == 0
     assert "The prompt tool scene_pacer" in listed.err
     assert "scene_pacer" not in [row["id"] for row in listed.document["tools"]]
+
+
+def test_a_key_is_said_to_answer_only_when_it_was_tried(demiurge: Any, provider: Any) -> None:
+    [untried] = [check for check in demiurge("doctor", "--json").document["checks"] if check["name"] == "keys"]
+    assert untried["detail"] == "openai-responses is chosen, because its key is set; the key was not tried"
+    assert "doctor --try" in untried["mend"]
+    assert provider.seen == []
+    provider.say(provider.recorded("responses_stream_text"), Answer(b'{"error": {"message": "No."}}', 401))
+    tried, refused = (demiurge("doctor", "--try", "--json") for _ in range(2))
+    assert [body["max_output_tokens"] for body in provider.seen] == [16, 16]
+    [good] = [check for check in tried.document["checks"] if check["name"] == "tried key"]
+    assert (good["status"], "287 tokens, " in good["detail"]) == ("ok", True), good
+    assert refused.status == 1
+    [bad] = [check for check in refused.document["checks"] if check["name"] == "tried key"]
+    assert (bad["status"], "key" in bad["detail"], "LLM_API_KEY" in bad["mend"]) == ("fail", True, True), bad

@@ -6,7 +6,10 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from tests.provider import Answer
 
 
 def shell(line: str, environment: Mapping[str, str]) -> str:
@@ -17,6 +20,25 @@ def shell(line: str, environment: Mapping[str, str]) -> str:
     )
     assert (done.returncode, done.stderr) == (0, ""), done
     return done.stdout
+
+
+SMOKE = Path(__file__).parents[2] / "docs/examples/smoke.sh"
+
+
+def test_the_documented_smoke_test_asks_a_provider_and_fails_with_a_wrong_key(
+    environment: dict[str, str], provider: Any
+) -> None:
+    provider.say(provider.recorded("responses_stream_text"), Answer(b'{"error": {"message": "No."}}', 401))
+    command = f'demiurge() {{ "{sys.executable}" -m demiurge.cli "$@"; }}; export -f demiurge; bash {SMOKE}'
+    done, refused = [
+        subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=False)
+        for _ in range(2)
+    ]
+    assert done.returncode == 0, done
+    assert "The capital of France is Paris." in done.stdout
+    assert "for 1 answer" in done.stdout
+    assert provider.seen[0]["model"] == "gpt-4o-mini"
+    assert (refused.returncode, "key" in refused.stderr) == (1, True), refused
 
 
 def test_seed_001_smoke(environment: dict[str, str], provider: Any) -> None:

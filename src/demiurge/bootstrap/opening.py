@@ -15,9 +15,10 @@ from demiurge.bootstrap.backend.connection import OwnerConnection, WantedChange
 from demiurge.bootstrap.backend.embedded import Embedded
 from demiurge.bootstrap.backend.hand_over import KEPT, HandOver
 from demiurge.bootstrap.backend.owner import Owner
+from demiurge.bootstrap.backend.owner_process import OwnerProcess
 from demiurge.bootstrap.backend.ownership import give_way, take_ownership
 from demiurge.bootstrap.backend.remote import Remote
-from demiurge.bootstrap.backend.silence import Silence, holder
+from demiurge.bootstrap.backend.silence import Silence
 from demiurge.bootstrap.backend.socket import Gateway, answers, socket_path
 from demiurge.bootstrap.backend.successors import latest
 from demiurge.bootstrap.joined import Joined
@@ -300,7 +301,7 @@ class Opening:
     def _read_silent_owner(self) -> Backend:
         """Opens the files of the world for reading while its owner does not respond. Raises Unavailable, Damaged,
         UsageError, NotFound."""
-        why = Conflict(holder(self.options.folder), code="owned")
+        why = Conflict(OwnerProcess(self.options.folder).sentence(), code="owned")
         store = SqliteStore.open_read_only(self.options.folder, why)
         if store.read_only is None or store.read_only.alone:
             store.close()

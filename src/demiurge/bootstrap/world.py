@@ -330,7 +330,7 @@ class World(OpenedWorld):
         return Chat(self.backend, chat_id, self.choice, self.sessions)
 
 
-def _wall_ns(time: datetime) -> int:
+def _wall_ns(time: object) -> int:
     """Returns a time in nanoseconds of wall time. Raises InvalidValue for anything but a datetime with a zone."""
     if not isinstance(time, datetime):
         what = f"must be a datetime with a time zone, not {time!r}; for a length of time add a timedelta to now"

@@ -52,7 +52,7 @@ NO_VERBS = {
         "`demiurge chat export` prints the messages with their REF.",
     ),
 }
-"""What is said to a word that is probably no chat's id. With --message it is one."""
+"""Words that are probably no chat's id, with the answer to each. With --message they are ids."""
 
 
 class _ChatCommand(Command):

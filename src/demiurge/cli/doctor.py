@@ -1,6 +1,6 @@
 """`demiurge doctor`: checks everything that Demiurge needs, and says how to repair it.
 
-It changes nothing, and reports of a key only whether it exists.
+It changes nothing, and reports of a key only whether it exists; with `--try` it sends one request with it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sqlite3
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
 from importlib.util import find_spec
@@ -22,8 +22,8 @@ from pathlib import Path
 import click
 
 from demiurge.bootstrap import World
-from demiurge.bootstrap.models import MODEL_KEYS, choose
-from demiurge.bootstrap.secrets import holds, open_vault, read_secrets, vault_places
+from demiurge.bootstrap.models import MODEL_KEYS
+from demiurge.bootstrap.secrets import open_vault, read_secrets, vault_places
 from demiurge.bootstrap.trust.adoption import not_adopted
 from demiurge.cli import output
 from demiurge.cli.check import Check, check_lines
@@ -31,17 +31,15 @@ from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.hints import runnable
 from demiurge.cli.mcp_doctor import mcp_checks
+from demiurge.cli.model_checks import model_checks, try_check
 from demiurge.cli.policy_observe import observing_check
 from demiurge.cli.portal import Portal
-from demiurge.cli.progress import engine_is_installed
 from demiurge.cli.secrets import declared_secrets
 from demiurge.cli.settings import settings
 from demiurge.cli.tool_files import file_problems
 from demiurge.cli.webhooks import delivery_report
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, NotFound
-from demiurge.models.address import GENERAL_KEY
-from demiurge.models.local import LOCAL_MODEL, cache_folder, locate
 from demiurge.models.scrub import SHORT_SECRET
 from demiurge.tools.execution.secret_mask import is_short
 from demiurge.world.manifest import ALLOWED_HOSTS
@@ -54,18 +52,17 @@ PYTHON = (3, 11)
 SQLITE = (3, 35, 0)
 LITTLE_ROOM = 100 << 20
 LOOKED_AT = 32
-KEY_VARIABLES = tuple(
-    dict.fromkeys((GENERAL_KEY, *(row.key_variable for row in MODEL_KEYS.values() if row.key_variable)))
-)
 
 
 @click.command(cls=Command, name="doctor")
-def command() -> None:
+@click.option("--try", "tries", is_flag=True, help="Send one request of a few tokens with the key; says what it cost.")
+def command(tries: bool) -> None:
     """Check the interpreter, SQLite, the disk, keys, the local model and the world, and say how to repair each.
 
-    Exits with 1 if something necessary is broken.
+    Exits with 1 if something necessary is broken. Without --try no request is sent, so a key that is set may be wrong.
     """
-    found = (check for look in CHECKS for check in look())
+    found = [check for look in CHECKS for check in look()]
+    found += [try_check()] if tries else []
     checks = [replace(each, detail=runnable(each.detail), mend=runnable(each.mend)) for each in found]
     ok = all(check.status != "fail" for check in checks)
     report = {"ok": ok, "checks": [asdict(check) for check in checks]}
@@ -126,29 +123,6 @@ def _sockets() -> Iterator[Check]:
         yield Check("ports", "warn", f"No port of 127.0.0.1 can be had ({error.strerror})", mend)
     else:
         yield Check("ports", "ok", "127.0.0.1 can be listened on")
-
-
-def _model() -> Iterator[Check]:
-    keys = _keys(os.environ)
-    keyed = any(found for _, found, _ in keys)
-    answers = f"{choose(os.environ).provider} answers" if keyed else "no key is set, so the local model answers"
-    yield Check("keys", "ok", answers)
-    for vendor, found, way in keys:
-        yield Check(f"key for {vendor}", "ok", found or "none", "" if found else way)
-    short = [name for name in KEY_VARIABLES if is_short(os.environ.get(name, "").strip())]
-    if short:
-        yield Check("short keys", "warn", f"{', '.join(short)}: {SHORT_SECRET}", "That is fine where no key is needed.")
-    engine, weights = engine_is_installed(), locate()
-    if not engine:
-        mend = "Run `pip install 'demiurge-runtime[local]'`, or set LLM_API_KEY."
-        yield Check("local engine", "warn" if keyed else "fail", "not installed", mend)
-    else:
-        yield Check("local engine", "ok", "installed")
-    if weights is not None:
-        yield Check("local model", "ok", f"{LOCAL_MODEL.name} at {weights}")
-    else:
-        mend = f"`demiurge model fetch` brings {LOCAL_MODEL.size / 1e9:.1f} GB; so does the first chat that needs it."
-        yield Check("local model", "ok" if keyed else "warn", f"not in {cache_folder()}", mend)
 
 
 def _world() -> Iterator[Check]:
@@ -304,7 +278,7 @@ CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _interpreter,
     _disk,
     _sockets,
-    _model,
+    model_checks,
     _vault,
     _world,
     _secrets,
@@ -313,19 +287,6 @@ CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _tool_files,
     _prompt_tools,
 )
-
-
-def _keys(environment: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Returns for each vendor its name, the place of its key (never the key; empty for none), and how to set it."""
-    keys = []
-    for (alias, version), row in MODEL_KEYS.items():
-        names = [name for name in (GENERAL_KEY, row.key_variable) if name and environment.get(name, "").strip()]
-        found = f"{' and '.join(names)} set" if names else ""
-        if not found and holds(environment, alias, version):
-            found = f"{alias} is in the secret vault"
-        way = f"Set {row.key_variable} (or {GENERAL_KEY}), or run `demiurge secrets set {alias}`."
-        keys.append((row.name.partition("-")[0], found, way))
-    return keys
 
 
 def _existing(folder: Path) -> Path:

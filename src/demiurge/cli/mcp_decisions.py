@@ -1,4 +1,4 @@
-"""What the tool policy in force says about tools that a person has just trusted.
+"""The decisions of the tool policy in force on tools that a person has just trusted, as lines.
 
 A person's `--allow` is one line among others: a policy of the world's own may still ask about a tool or deny it.
 """
@@ -19,7 +19,7 @@ RULES: Final[Mapping[str, str]] = {
     "ask": "a person is asked before each call",
     "allow": "nobody is asked before a call",
 }
-"""What each rule of a trust says, as the end of a sentence."""
+"""The words for each rule of a trust, as the end of a sentence."""
 
 _NAMED: Final = 6
 """The most ids that a line names."""

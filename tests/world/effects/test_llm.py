@@ -465,8 +465,9 @@ async def test_cost_is_micros_in_the_usage_and_cents_rounded_up(memory: MemorySt
         usage = canonical_json.parse_object(talk.host.get_blob(payload["usage_ref"]))
         assert (usage["cost_micros"], usage["cost_usd"]) == (None, None)
         assert payload["cost_cents"] is None
-        messages = talk.host.state(Unit(CHAT, "main")).cell["messages"]
-        assert [each["cost_cents"] for each in messages if each["role"] == "assistant"] == [1, None]
+        cell = talk.host.state(Unit(CHAT, "main")).cell
+        assert cell is not None
+        assert [each["cost_cents"] for each in cell["messages"] if each["role"] == "assistant"] == [1, None]
 
 
 async def test_an_answer_without_usage_counts_nothing(memory: MemoryStore) -> None:

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from demiurge.bootstrap.backend.silence import READERS, WAITS, holder
+from demiurge.bootstrap.backend.owner_process import READERS, OwnerProcess
+from demiurge.bootstrap.backend.silence import WAITS
 from demiurge.bootstrap.backend.socket import answers, socket_path
 from demiurge.errors import Conflict, DemiurgeError, NotFound, Unavailable
 from demiurge.stores import SqliteStore
@@ -19,7 +20,7 @@ from demiurge.values.clock import SystemClock, SystemEntropy, new_id
 __all__ = ["give_way", "is_open", "last_change", "take_ownership"]
 
 OWNER_WAIT_NS = 10 * 10**9
-"""The longest wait for a process that is about to own the world, or to leave it."""
+"""The shortest wait for a process that is about to own the world, or to leave it; one that is at work gets longer."""
 TELL_NS = 3 * 10**9
 """The delay after which the user is told about the wait."""
 GIVE_WAY_NS = 3 * 10**9
@@ -36,6 +37,7 @@ def take_ownership(
     a sentence about such an owner."""
     clock = SystemClock()
     begun, is_told, is_last = clock.monotonic_ns(), False, False
+    owner = OwnerProcess(folder, clock)
     while True:
         try:
             if (store := _opened(folder, create=create, accepts_losses=accepts_losses)) is not None:
@@ -45,12 +47,12 @@ def take_ownership(
                 raise
             if answers(socket_path(folder)):
                 return None
-            waited_ns = clock.monotonic_ns() - begun
-            if waited_ns > TELL_NS and not is_told:
+            waited_ns, is_silent = clock.monotonic_ns() - begun, owner.is_silent()
+            if waited_ns > TELL_NS and is_silent and not is_told:
                 is_told = True
-                tell(f"{holder(folder)} {WAITS}")
-            if waited_ns > OWNER_WAIT_NS:
-                if (store := _read_silent_owner(folder, is_last=is_last)) is not None:
+                tell(f"{owner.sentence()} {WAITS}")
+            if waited_ns > OWNER_WAIT_NS and is_silent:
+                if (store := _read_silent_owner(folder, owner, is_last=is_last)) is not None:
                     return store
                 is_last = True
         time.sleep(0.05)
@@ -78,10 +80,10 @@ def _opened(folder: Path, *, create: bool, accepts_losses: bool) -> SqliteStore 
         return None
 
 
-def _read_silent_owner(folder: Path, *, is_last: bool) -> SqliteStore | None:
+def _read_silent_owner(folder: Path, owner: OwnerProcess, *, is_last: bool) -> SqliteStore | None:
     """Returns a read-only store while its owner does not listen; None if the owner has exited. With `is_last` the store
     is returned in that case too, since other readers keep every process from owning it."""
-    why = Conflict(holder(folder), code="owned")
+    why = Conflict(owner.sentence(), code="owned")
     try:
         store = SqliteStore.open_read_only(folder, why)
     except DemiurgeError:
