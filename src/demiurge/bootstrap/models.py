@@ -19,7 +19,7 @@ from demiurge.models.request import GenerateRequest
 from demiurge.tools.events import AiEvent, Status
 from demiurge.wire.items import Completion
 
-__all__ = ["LOCAL", "LOCALS", "MODEL_KEYS", "Choice", "Models", "addresses", "choose", "model_object"]
+__all__ = ["LOCAL", "LOCALS", "MODEL_KEYS", "Choice", "Models", "addresses", "ask_once", "choose", "model_object"]
 
 LOCAL = "local"
 LOCALS = frozenset(name for name, row in PROVIDERS.items() if row.is_free)
@@ -165,3 +165,12 @@ class Models:
         if self._client is not None:
             await self._client.aclose()
         self._engine.stop()
+
+
+async def ask_once(request: GenerateRequest) -> Completion:
+    """Returns the answer to one request that belongs to no world. Raises as `Models.generate`."""
+    models = Models()
+    try:
+        return await models.generate(request)
+    finally:
+        await models.aclose()

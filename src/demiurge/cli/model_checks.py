@@ -11,13 +11,12 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from demiurge.bootstrap.models import LOCALS, MODEL_KEYS, Choice, addresses, choose
+from demiurge.bootstrap.models import LOCALS, MODEL_KEYS, Choice, addresses, ask_once, choose
 from demiurge.bootstrap.secrets import holds, open_vault
 from demiurge.cli.check import Check
 from demiurge.cli.progress import engine_is_installed
 from demiurge.errors import DemiurgeError
 from demiurge.models.address import GENERAL_KEY, find_key
-from demiurge.models.client import ModelClient
 from demiurge.models.local import LOCAL_MODEL, cache_folder, locate
 from demiurge.models.prices import cost_of
 from demiurge.models.providers import provider
@@ -26,7 +25,7 @@ from demiurge.models.scrub import SHORT_SECRET
 from demiurge.tools.execution.secret_mask import is_short
 from demiurge.values.clock import SystemClock
 from demiurge.values.money import dollars_text
-from demiurge.wire.items import Completion, Message, Text
+from demiurge.wire.items import Message, Text
 
 __all__ = ["model_checks", "try_check"]
 
@@ -87,7 +86,7 @@ def try_check() -> Check:
     where = f"{chosen.provider}{f' at {address.url}' if address.url else ''}"
     asked_ns = SystemClock().now_ns()
     try:
-        answer = asyncio.run(_ask(request))
+        answer = asyncio.run(ask_once(request))
     except DemiurgeError as error:
         way = f"`demiurge secrets set {row.alias}`" if row.alias else GENERAL_KEY
         mend = f"Check the key in {row.key_variable or GENERAL_KEY} (or {GENERAL_KEY}, or {way}), and the address."
@@ -97,14 +96,6 @@ def try_check() -> Check:
     tokens = f"{usage.prompt + usage.completion} tokens" if usage is not None else "an unknown number of tokens"
     money = f"${dollars_text(cost.micros)}" if cost.micros is not None else "a price that is not known"
     return Check("tried key", "ok", f"{where} answered as {answer.model or chosen.model}: {tokens}, {money}")
-
-
-async def _ask(request: GenerateRequest) -> Completion:
-    client = ModelClient()
-    try:
-        return await client.generate(request)
-    finally:
-        await client.aclose()
 
 
 def _from_vault(chosen: Choice) -> str | None:
