@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from demiurge.bootstrap.backend.owner_process import BUSY_S, IDLE_S, OwnerProcess, ProcessLook, look_at
-from demiurge.stores.lock import OwnerLock
+from demiurge.stores.lock import world_lock
 from demiurge.testing import FrozenClock
 
 SPINS = "print('spins', flush=True)\nwhile True: pass"
@@ -33,7 +33,7 @@ class Owner:
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder whose lock is held, and names this process."""
-    with OwnerLock(tmp_path / "lock"):
+    with world_lock(tmp_path):
         yield tmp_path
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from demiurge.errors import Unavailable
-from demiurge.stores.lock import OwnerLock
+from demiurge.stores.lock import world_lock
 from demiurge.values.clock import Clock, SystemClock
 
 __all__ = ["BUSY_S", "IDLE_S", "READERS", "OwnerProcess", "ProcessLook", "look_at"]
@@ -86,7 +86,7 @@ class OwnerProcess:
         """Returns a sentence for the user: which process owns the world and does not answer, or that others read it,
         what is known of it, and what to do."""
         lock = self._folder / "lock"
-        if _has_only_readers(lock):
+        if _has_only_readers(self._folder):
             return READERS.format(folder=self._folder)
         pid, since = _owner(self._folder), ""
         with suppress(OSError):
@@ -121,9 +121,9 @@ def _owner(folder: Path) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _has_only_readers(path: Path) -> bool:
+def _has_only_readers(folder: Path) -> bool:
     """Returns whether no process owns the lock; its file may still name an earlier owner."""
-    lock = OwnerLock(path)
+    lock = world_lock(folder)
     try:
         return lock.acquire_shared()
     except Unavailable:

@@ -15,8 +15,6 @@ from typing import Final
 
 from demiurge.bootstrap.backend.owner_process import OwnerProcess
 from demiurge.bootstrap.backend.socket import PING, frame
-from demiurge.errors import Unavailable
-from demiurge.stores.lock import world_lock
 
 __all__ = ["PATIENCE_S", "READS", "WAITS", "Silence"]
 
@@ -26,39 +24,6 @@ process is looked at."""
 
 READS: Final = "This command reads the world's files without it."
 WAITS: Final = "This command waits for it; Ctrl-C, twice if need be, ends the wait."
-
-
-READERS: Final = "Another process reads the world in {folder}, and no process can own it meanwhile: close it there."
-
-
-def holder(folder: Path) -> str:
-    """Returns a sentence for the user: which process owns the world in `folder` and does not answer, or that others
-    read it, and what to do."""
-    lock, pid, since = folder / "lock", "", ""
-    if _has_only_readers(folder):
-        return READERS.format(folder=folder)
-    try:
-        pid = lock.read_bytes()[:20].decode("ascii", "replace").strip()
-        since = datetime.fromtimestamp(lock.stat().st_mtime, UTC).strftime(" since %Y-%m-%d %H:%M:%S UTC")
-    except OSError:
-        pass
-    if not pid.isdigit():
-        return f"Another process has had the world in {folder} open{since}, and it does not answer: end it."
-    return (
-        f"Process {pid} has had the world in {folder} open{since}, and it does not answer: let it go on with "
-        f"`kill -CONT {pid}`, or end it with `kill -KILL {pid}`; what it has saved stays."
-    )
-
-
-def _has_only_readers(folder: Path) -> bool:
-    """Returns whether no process owns the lock; its file may still name an earlier owner."""
-    lock = world_lock(folder)
-    try:
-        return lock.acquire_shared()
-    except Unavailable:
-        return False
-    finally:
-        lock.release()
 
 
 class Silence:
