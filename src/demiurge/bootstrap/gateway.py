@@ -278,13 +278,13 @@ class Held:
             note=edit_note(body.text),
         )
 
-    async def leave(self, *, read: bool) -> None:
-        """Ends the wait; with `read`, the client was given the answer."""
+    async def leave(self, *, read: bool) -> bool:
+        """Ends the wait; with `read`, the client was given the answer. Returns whether somebody else waits."""
         if self._left:
-            return
+            return False
         self._left = True
         try:
-            await self._of.world.backend.run.leave_call(self.call_id, self._asked.asker, read)
+            return await self._of.world.backend.run.leave_call(self.call_id, self._asked.asker, read)
         finally:
             if self._frames is not None:
                 await self._frames.aclose()

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from demiurge.server.options import ConnectionLimits
+from demiurge.server.response_wire import SCOPE_KEY, ResponseWire
 from demiurge.values.clock import SystemClock
 
 __all__ = ["BoundedHttp"]
@@ -53,9 +54,11 @@ _ONCE_A_MINUTE = _OnceAMinute()
 
 class BoundedHttp(HttpToolsProtocol):
     """A connection whose heads are limited in size, and whose requests are limited in the time that they take to come.
-    `on_lost` is called when the connection is lost."""
+    `on_lost` is called when the connection is lost. A route finds the wire of its response in the scope
+    (`response_wire`)."""
 
     _without_body, _in_body, _was_known = 0, False, False
+    _wire: ResponseWire
 
     def __init__(
         self,
@@ -99,12 +102,24 @@ class BoundedHttp(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins to wait for the first request."""
         super().connection_made(transport)
+        self._wire = ResponseWire(transport)
         self._late_s = self.loop.time() + self._limits.head_s
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends what runs for the client."""
+        self._wire.lost(exc)
         super().connection_lost(exc)
         self._on_lost()
+
+    def eof_received(self) -> None:
+        """Ends the connection of a client that sends no more."""
+        self._wire.client_left = True
+        super().eof_received()
+
+    def resume_writing(self) -> None:
+        """Goes on once the client has taken enough."""
+        super().resume_writing()
+        self._wire.emptied()
 
     def data_received(self, data: bytes) -> None:
         """Ends the connection of a client whose head grows beyond `MAX_HEAD`."""
@@ -129,6 +144,7 @@ class BoundedHttp(HttpToolsProtocol):
         """Begins the body."""
         self._was_known = self.is_known
         super().on_headers_complete()
+        self.scope[SCOPE_KEY] = self._wire  # type: ignore[typeddict-unknown-key]
         self._in_body, self._late_s = True, self.loop.time() + self._limits.body_s
 
     def on_body(self, body: bytes) -> None:

@@ -2,6 +2,10 @@
 
 The caller is known by the token of each request, as everywhere in this API; a session of the older protocol belongs to
 the token that opened it. The protocol's SDK is loaded at the first request.
+
+An answer counts as given when the body that carries it was handed to the operating system, whole, on a connection that
+its client had not left; else it is in doubt. A stream to which no answer came is broken off and not ended, for a client
+takes a stream that ends for a whole one.
 """
 
 from __future__ import annotations
@@ -13,12 +17,15 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from demiurge.bootstrap.gateway import Catalogs, GatewayWorld, own_names, user_key
+from demiurge.mcp.gateway.answers import carries_answer
 from demiurge.server.callers import CallerSession, callers_of
 from demiurge.server.errors import Refused
+from demiurge.server.response_wire import wire_of
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -58,17 +65,10 @@ class McpEndpoint:
         scope[_WORLD], scope[_AFTER], scope["user"] = self._world(request, session), after, _user(session)
         if request.headers.get("mcp-method") == "tools/call":  # the newer protocol requires this header
             await gateway.note_catalog(scope[_WORLD])
-        sent = False
-
-        async def send_noting(message: Message) -> None:
-            nonlocal sent
-            await send(message)
-            sent = sent or (message["type"] == "http.response.body" and not message.get("more_body", False))
-
         try:
-            await manager.asgi_app(scope, received, send_noting)
+            await manager.asgi_app(scope, received, _Answer(scope, send, after).send)
         finally:
-            after.run(sent)
+            after.run(False)
 
     def _world(self, request: Request, session: CallerSession) -> GatewayWorld:
         callers = callers_of(request)
@@ -133,6 +133,36 @@ class McpEndpoint:
         return gateway, manager
 
 
+class _Answer:
+    """The response to one request, on its way to the client. `after` is told once the answer in it was handed over."""
+
+    def __init__(self, scope: Scope, send: Send, after: _AfterAnswer) -> None:
+        self._send, self._after, self._wire = send, after, wire_of(scope)
+        self._is_post = scope["method"] == "POST"
+        self._must_answer = False
+        """Whether this is a stream for one request, to which no answer has come yet."""
+
+    async def send(self, message: Message) -> None:
+        """Sends a part of the response; breaks the connection off in place of the end of a stream without an answer."""
+        if message["type"] == "http.response.start":
+            kind = dict(message["headers"]).get(b"content-type", b"")
+            self._must_answer = self._is_post and kind.startswith(b"text/event-stream")
+            await self._send(message)
+            return
+        is_asked_for = self._must_answer or self._after.is_due
+        if not (is_asked_for and carries_answer(message.get("body", b""))):
+            if not self._must_answer or message.get("more_body", False):
+                await self._send(message)
+            elif self._wire is not None:
+                self._wire.break_off()
+            return
+        self._must_answer = False
+        was_open = self._wire is None or self._wire.is_open
+        await self._send(message)
+        with anyio.CancelScope(shield=True):  # the SDK ends a request once its last part was sent
+            self._after.run(was_open and (self._wire is None or await self._wire.has_taken_all()))
+
+
 class _AfterAnswer:
     """The work that `begin` begins after the answer to one request. The SDK's sessions of the older protocol go on with
     a call whose client has gone; its work is begun at once."""
@@ -142,17 +172,23 @@ class _AfterAnswer:
         self._works: list[AfterAnswer] = []
         self._is_over = False
 
+    @property
+    def is_due(self) -> bool:
+        """Returns whether there is work that waits for the answer."""
+        return bool(self._works)
+
     def add(self, work: AfterAnswer) -> None:
-        """Adds work. It is told whether the answer was sent."""
+        """Adds work. It is told whether the answer was handed over."""
         if self._is_over:
             self._begin(work(False))
         else:
             self._works.append(work)
 
     def run(self, sent: bool) -> None:
-        """Begins all work: the answer was sent, or will never be."""
+        """Begins all work: the answer was handed over, or will never be. A second call does nothing."""
         self._is_over = True
-        for work in self._works:
+        works, self._works = self._works, []
+        for work in works:
             self._begin(work(sent))
 
 

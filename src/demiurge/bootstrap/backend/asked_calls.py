@@ -7,25 +7,29 @@ one question are neighbours; and a record `call_read` in the unit of a call says
 compares the digest before it takes an id, and takes such ids from nowhere else (`sent_events`), so whoever read an
 id in the journal can do nothing with it.
 
-A call that somebody still waits for is nobody else's lost answer. Who waits is known here alone, and forgotten when the
-process of this owner ends, with all who waited.
+An answer is in doubt until its bytes were handed over whole (`leave` with `read`), and no equal call that may change
+something is made before that: the next asker waits for the call that runs, or gets its answer. So a client that asked
+again, while what it asked before was still on its way, makes nothing happen twice. Who waits (`call_waits`) is forgotten
+when the process of this owner ends, with all who waited; what was not read is in the journal.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from dataclasses import replace
 from dataclasses import replace
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from demiurge.apps.demiurge import CALLS
+from demiurge.bootstrap.backend.call_waits import CallWaits
 from demiurge.bootstrap.backend.waiting_calls import is_askers_own, waiting_calls
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound
 from demiurge.stores.protocol import Store
+from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import checked_id
 from demiurge.tools.model_request import Asker
 from demiurge.values import canonical_json
@@ -44,7 +48,11 @@ READ: Final = "call_read"
 """The kind, and the id, of the record which says that the answer of a call was given."""
 
 ANSWER_KEPT_S: Final = 24 * 3600
-"""How long a lost answer is found again, in seconds."""
+"""How long after the end of a call its lost answer is found again, in seconds."""
+
+GIVING_S: Final = 10.0
+"""How long an asker waits for another one's client to take the answer to an equal call, in seconds. After that the answer
+is in doubt, and the asker gets it too."""
 
 PREFIX: Final = "mcp-"
 STATE: Final = "demiurge/CallsState@1"
@@ -111,7 +119,7 @@ class AskedCalls:
         self._store, self._broadcast = store, broadcast
         self._unread: OrderedDict[str, list[str]] = OrderedDict()
         """For each question the calls whose answer was not given, oldest first."""
-        self._waited_for: dict[str, dict[str, asyncio.Event]] = {}
+        self._waits = CallWaits()
         self._askers: OrderedDict[str, Asker] = OrderedDict()
         """The last asker of each of the newest calls, also after it has left: the next leg of a call may begin before
         its asker is back."""
@@ -122,7 +130,7 @@ class AskedCalls:
         (no tool id, or an id that is not of this caller, tool and arguments)."""
         if not asked.takes_up and not _is_id_for(asked, caller):
             raise InvalidValue("is not an id of this caller, tool and arguments (`new_call_id`)", path="call_id")
-        call_id = asked.call_id if asked.takes_up else self._earlier(host, asked, caller, now_ns)
+        call_id = asked.call_id if asked.takes_up else await self._chosen(host, asked, caller, now_ns)
         unit = Unit(CALLS, call_id)
         earlier = host.state(unit).cell is not None
         if earlier:
@@ -133,38 +141,41 @@ class AskedCalls:
         self._askers[call_id] = Asker(frozenset(asked.answers)) if asked.answers is not None else known
         if len(self._askers) > _QUESTIONS:
             self._askers.popitem(last=False)
-        left = self._waited_for.setdefault(call_id, {})[asked.asker] = asyncio.Event()
+        left = self._waits.begin(call_id, asked.asker, only_looks=not asked.waits)
         try:
             if not earlier:
-                await self._submit(host, asked, caller)
-            yield {"type": "call", "call_id": call_id, "earlier": earlier}
+                await self._submit(host, asked._replace(call_id=call_id), caller)
+            yield {"type": "call", "call_id": call_id, "earlier": earlier or call_id != asked.call_id}
             if asked.shows:
                 async with aclosing(self._shown(host, unit)) as frames:
                     async for shown in frames:
                         yield shown
             elif asked.waits:
                 await host.settle(unit)
-            yield self._outcome(host, unit)
+            outcome = self._outcome(host, unit)
+            if outcome["status"] == "ended":
+                self._waits.show(call_id, asked.asker)
+            yield outcome
             await left.wait()
         finally:
-            self._forget(call_id, asked.asker)
+            self._waits.end(call_id, asked.asker)
 
-    async def leave(self, host: Host, call_id: str, asker: str, caller: Caller, *, read: bool) -> None:
-        """Ends the wait of an asker. With `read` the answer was given: it is not given to the next who asks. Raises
-        NotFound (`no_call`)."""
-        left = self._waited_for.get(call_id, {}).get(asker)
+    async def leave(self, host: Host, call_id: str, asker: str, caller: Caller, *, read: bool) -> bool:
+        """Ends the wait of an asker, and returns whether somebody else waits for the call. With `read` the client of the
+        asker was given the answer: unless somebody asked later, the next who asks makes a new call. Raises NotFound
+        (`no_call`)."""
         try:
             if read:
                 unit = Unit(CALLS, call_id)
-                if left is None:  # whoever waits has shown it
+                if not self._waits.has(call_id, asker):  # whoever waits has shown it
                     self._require_own(unit, caller)
-                await host.note(unit, READ, READ, {}, caller=caller)
-                kept = self._unread.get(_question(call_id), [])
-                kept[:] = [each for each in kept if each != call_id]
+                if self._waits.is_last(call_id, asker):
+                    await host.note(unit, READ, READ, {}, caller=caller)
+                    kept = self._unread.get(_question(call_id), [])
+                    kept[:] = [each for each in kept if each != call_id]
         finally:
-            if left is not None:
-                left.set()
-            self._forget(call_id, asker)
+            self._waits.end(call_id, asker)
+        return self._waits.has(call_id)
 
     def require_first(self, accepted: Accepted, caller: Caller) -> None:
         """Raises Conflict (`exists`) for an event that asks for a call under an id for which another caller asked
@@ -187,33 +198,52 @@ class AskedCalls:
         waiting = [call for call in waiting_calls(host, store, unit, now_ns) if is_askers_own(call["input"])]
         return waiting[0] if waiting else None
 
-    def _forget(self, call_id: str, asker: str) -> None:
-        askers = self._waited_for.get(call_id, {})
-        askers.pop(asker, None)
-        if not askers:
-            self._waited_for.pop(call_id, None)
-
     async def _submit(self, host: Host, asked: AskedCall, caller: Caller) -> None:
+        """Submits the event of a call. The call is unread from before the first wait on: if the asker goes meanwhile,
+        nobody knows whether the event will be accepted, and the next asker takes up the same id."""
         name = checked_id(asked.tool)
+        unread = self._lost_answers(_question(asked.call_id))
+        if asked.call_id not in unread:
+            unread.append(asked.call_id)
         proposed = {"id": asked.call_id, "name": name, "arguments_json": asked.arguments_json}
         ref = await host.hold_blob(canonical_json.encode(proposed))
         event = {"call_id": asked.call_id, "tool": name, "call_ref": ref}
         await host.submit(ASKED, event, caller=caller)
-        unread = self._lost_answers(_question(asked.call_id))
-        if asked.call_id not in unread:
-            unread.append(asked.call_id)
+
+    async def _chosen(self, host: Host, asked: AskedCall, caller: Caller, now_ns: int) -> str:
+        """Returns the call that answers the asker (`_earlier`), once no other asker is about to have given its answer."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + GIVING_S
+        while True:
+            call_id = self._earlier(host, asked, caller, now_ns)
+            giving = self._waits.giving(call_id)
+            if giving is None or loop.time() >= ends:
+                return call_id
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(ends):
+                    await giving.wait()
 
     def _earlier(self, host: Host, asked: AskedCall, caller: Caller, now_ns: int) -> str:
-        """Returns the call whose lost answer the asker gets, one that has ended if there is one; the new call if there
-        is none."""
+        """Returns the call whose answer was not given to this caller yet, one that has ended if there is one; the new
+        call if there is none. A call that only reads, and for which somebody still waits, is left to that asker."""
+        spec = host.manifest.toolset.get(asked.tool)
+        only_reads = spec is not None and spec.effect is ToolEffect.READ_ONLY
         found = [
             call_id
             for call_id in self._lost_answers(_question(asked.call_id))
-            if call_id not in self._waited_for
-            and _asked_ns(call_id) > now_ns - ANSWER_KEPT_S * 10**9
-            and self._is_own(Unit(CALLS, call_id), caller)
+            if not (only_reads and self._waits.has(call_id))
+            and self._is_kept(host, call_id, now_ns - ANSWER_KEPT_S * 10**9)
+            and self._asker_of_first(Unit(CALLS, call_id)) in (None, (caller.actor, caller.tenant))
         ]
         return next((each for each in found if self._has_ended(host, each)), found[0] if found else asked.call_id)
+
+    def _is_kept(self, host: Host, call_id: str, since_ns: int) -> bool:
+        """Returns whether a call has not ended, or not before `since_ns`."""
+        if _asked_ns(call_id) > since_ns or not self._has_ended(host, call_id):
+            return True
+        unit = Unit(CALLS, call_id)
+        last = next(iter(self._store.read(str(unit), host.state(unit).seq - 1, 1)), None)
+        return last is not None and decode_row(last).stamp.time_ns > since_ns
 
     def _has_ended(self, host: Host, call_id: str) -> bool:
         try:
@@ -242,9 +272,12 @@ class AskedCalls:
             raise NotFound("There is no such call of this caller.", code="no_call")
 
     def _is_own(self, unit: Unit, caller: Caller) -> bool:
+        return self._asker_of_first(unit) == (caller.actor, caller.tenant)
+
+    def _asker_of_first(self, unit: Unit) -> tuple[str, str] | None:
+        """Returns the actor and the tenant that asked for a call; None for a call that is not written yet."""
         first = next((decode_row(row) for row in self._store.read(str(unit), 0, 1)), None)
-        theirs = first.stamp.caller if first is not None else None
-        return theirs is not None and (theirs.actor, theirs.tenant) == (caller.actor, caller.tenant)
+        return (first.stamp.caller.actor, first.stamp.caller.tenant) if first is not None else None
 
     async def _shown(self, host: Host, unit: Unit) -> AsyncGenerator[dict[str, Any]]:
         """Yields the progress and the log of the call until it has settled."""

@@ -84,8 +84,8 @@ class Running:
             async for shown in frames:
                 yield shown
 
-    async def leave_call(self, call_id: str, asker: str, read: bool) -> None:
-        await self._owner.asked_calls.leave(await self._owner.host(), call_id, asker, self._caller, read=read)
+    async def leave_call(self, call_id: str, asker: str, read: bool) -> bool:
+        return await self._owner.asked_calls.leave(await self._owner.host(), call_id, asker, self._caller, read=read)
 
     async def complete_argument(self, tool: str, argument: str, value: str, given: dict[str, str]) -> dict[str, Any]:
         return await mcp_items.complete(self._owner, tool, argument, value, given, self._caller)

@@ -63,8 +63,8 @@ MOST_LOOKS: Final = 20
 
 Context = ServerRequestContext[Any, Any]
 Responses = Mapping[str, types.InputResponse]
-AfterAnswer = Callable[[bool], Coroutine[Any, Any, None]]
-"""Something to do after the answer to a request: it is told whether the answer was sent."""
+AfterAnswer = Callable[[bool], Coroutine[Any, Any, Any]]
+"""Something to do after the answer to a request: it is told whether the bytes of the answer were handed over, whole."""
 
 
 class CallsOfClients:
@@ -234,18 +234,17 @@ class CallsOfClients:
         return CallState(held.call_id, "", "open")
 
     async def _cancel(self, world: CallerWorld, held: HeldCall) -> None:
-        """Cancels a call whose client has withdrawn its request. If nothing happened, the answer counts as given; else
-        the client's next request for it is told."""
-        try:
-            await world.cancel(held.call_id)
-            again = world.take_up(held.call_id)
-            async with aclosing(again.events()) as events:
-                async for event in events:
-                    if isinstance(event, CallState):
-                        await again.leave(read=event.error_code in _NOTHING_HAPPENED)
-                        break
-        finally:
-            await held.leave(read=False)
+        """Cancels a call whose client has withdrawn its request, unless another request waits for it. If nothing
+        happened, the answer counts as given; else the client's next request for it is told."""
+        if await held.leave(read=False):
+            return
+        await world.cancel(held.call_id)
+        again = world.take_up(held.call_id)
+        async with aclosing(again.events()) as events:
+            async for event in events:
+                if isinstance(event, CallState):
+                    await again.leave(read=event.error_code in _NOTHING_HAPPENED)
+                    break
 
     async def take_answers(self, world: CallerWorld, waiting: Waiting, responses: Responses) -> None:
         """Takes the answers of a client to what a call waits for. One that its caller may not give changes nothing."""
@@ -274,7 +273,7 @@ class CallsOfClients:
         """Returns the answers that were given while others are still missing."""
         return self._answered.get(waiting.approval, {})
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(_quietly(work))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -297,7 +296,7 @@ _NOTHING_HAPPENED: Final = frozenset(
 )
 
 
-async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+async def _quietly(work: Coroutine[Any, Any, Any]) -> None:
     try:
         await work
     except DemiurgeError:

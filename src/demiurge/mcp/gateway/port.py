@@ -112,7 +112,7 @@ class Completed:
 
 
 class HeldCall(Protocol):
-    """A call that a client waits for. While it is held, no other question is answered with it."""
+    """A call that a client waits for."""
 
     @property
     def call_id(self) -> str:
@@ -123,8 +123,9 @@ class HeldCall(Protocol):
         """Yields the progress and the log of the call, and at last its state. Raises DemiurgeError."""
         ...
 
-    async def leave(self, *, read: bool) -> None:
-        """Ends the wait. With `read` the client was given the answer."""
+    async def leave(self, *, read: bool) -> bool:
+        """Ends the wait, and returns whether somebody else waits for the call. With `read` the client was given the
+        answer: its bytes were handed over, whole."""
         ...
 
 

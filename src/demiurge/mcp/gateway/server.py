@@ -112,9 +112,9 @@ class _StreamBus:
 @dataclass
 class McpGateway:
     """Serves the catalogs of a world. `world_of` tells the caller of a request, from its transport alone; `key` is a
-    secret of the world's user; `sent`, if given, runs something once the answer to a request was sent, or could not be.
-    `own_names` returns the names that `names` has to follow (`ToolNames.own_names`), as they are now. `marks`: as of
-    CallsOfClients."""
+    secret of the world's user; `sent`, if given, runs something once the answer to a request was handed over
+    whole, or could not be. `own_names` returns the names that `names` has to follow (`ToolNames.own_names`), as they
+    are now. `marks`: as of CallsOfClients."""
 
     world_of: Callable[[Context], CallerWorld]
     key: Callable[[], Awaitable[bytes]]
@@ -312,9 +312,10 @@ class McpGateway:
         return self._made_states
 
     def _once_sent(self, ctx: Context, work: AfterAnswer) -> None:
-        """Runs `work` when the answer was sent, or at once if the transport does not tell."""
+        """Runs `work` when the answer was handed over, or could not be. Without `sent` it is handed over in this process;
+        a request whose answer the transport can't follow leaves its answer in doubt."""
         if self.sent is None or not self.sent(ctx, lambda sent: self._run(work, sent)):
-            self.begin(self._run(work, True))
+            self.begin(self._run(work, self.sent is None))
 
     async def _run(self, work: AfterAnswer, sent: bool) -> None:
         with suppress(DemiurgeError):  # the world is closed: the answer is given once more

@@ -20,6 +20,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
 from demiurge.errors import UsageError
+from demiurge.mcp.gateway.answers import NO_ANSWER
 from demiurge.mcp.gateway.calls import AfterAnswer
 from demiurge.mcp.gateway.server import McpGateway
 
@@ -71,6 +72,7 @@ async def _connected(stdin: int, wire: int) -> tuple[asyncio.StreamReader, async
     transport, protocol = await loop.connect_write_pipe(
         asyncio.streams.FlowControlMixin, os.fdopen(os.dup(wire), "wb", buffering=0)
     )
+    transport.set_write_buffer_limits(high=0)  # so `drain` waits until the pipe has taken everything
     return reader, asyncio.StreamWriter(transport, protocol, None, loop)
 
 
@@ -87,7 +89,7 @@ class _Pipe:
         self._reader, self._writer, self._begin = reader, writer, begin
         self._turn = asyncio.Lock()
         self._answered = WeakSet[asyncio.Task[Any]]()
-        """The tasks of requests that have written their answer."""
+        """The tasks of requests whose answer the pipe has taken whole."""
         self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
 
     def once_sent(self, ctx: Any, work: AfterAnswer) -> bool:
@@ -132,7 +134,7 @@ class _Pipe:
                     return b"a line that is too long\n"
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Writes a message when the client has taken the former ones."""
+        """Writes a message when the pipe has taken the former ones. It is an answer once the pipe has taken it too."""
         message = item.message
         async with self._turn:
             try:
@@ -142,7 +144,7 @@ class _Pipe:
             except ConnectionError:  # the client has gone; its stdin will end too
                 return
         task = asyncio.current_task()
-        if task is not None and isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+        if task is not None and _is_answer(message):
             self._answered.add(task)
 
     async def aclose(self) -> None:
@@ -153,3 +155,9 @@ class _Pipe:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _is_answer(message: types.JSONRPCMessage) -> bool:
+    if isinstance(message, types.JSONRPCError):
+        return message.error.code not in NO_ANSWER
+    return isinstance(message, types.JSONRPCResponse)
