@@ -140,7 +140,7 @@ class _Answer:
         self._send, self._after, self._wire = send, after, wire_of(scope)
         self._is_post = scope["method"] == "POST"
         self._must_answer = False
-        """Whether this is a stream for one request, to which no answer has come yet."""
+        """True while this is a stream for one request to which no answer has come."""
 
     async def send(self, message: Message) -> None:
         """Sends a part of the response; breaks the connection off in place of the end of a stream without an answer."""

@@ -35,8 +35,8 @@ class ResponseWire:
         return not self.client_left and not self._transport.is_closing()
 
     async def has_taken_all(self) -> bool:
-        """Waits until the operating system has taken all bytes that were written. Returns False if the client left before
-        that; it may have a part of them then."""
+        """Waits until the operating system has taken all bytes that were written. Returns False if the client left
+        before that; it may have a part of them then."""
         if self._transport.get_write_buffer_size():
             self._emptied = asyncio.get_running_loop().create_future()
             self._transport.set_write_buffer_limits(high=0)  # so `emptied` is called

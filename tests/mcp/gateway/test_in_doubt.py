@@ -25,6 +25,7 @@ from demiurge import World
 from demiurge.mcp.gateway.answers import carries_answer
 from demiurge.mcp.gateway.stdio import _connected, _Pipe
 from demiurge.server import mcp_endpoint
+from demiurge.server.response_wire import ResponseWire
 from demiurge.testing import FrozenClock
 from demiurge.world.host import Host
 
@@ -98,7 +99,8 @@ async def test_one_of_two_that_wait_may_withdraw(shop: Shop) -> None:
 
 def _waiting(shop: Shop) -> int:
     """Returns how many requests wait for calls."""
-    return sum(map(len, shop.world.backend.state.asked_calls._waits._waits.values()))  # type: ignore[attr-defined]
+    waits = shop.world.backend.state.asked_calls._waits  # type: ignore[attr-defined]
+    return sum(len(each) for each in waits._waits.values())
 
 
 async def test_the_answer_counts_as_given_if_the_last_that_asked_was_given_it(shop: Shop) -> None:
@@ -158,7 +160,7 @@ async def test_an_answer_is_given_once_the_pipe_has_taken_all_of_it(reads: bool)
         async def work(sent: bool) -> None:
             told.append(sent)
 
-        assert pipe.once_sent(SimpleNamespace(request_id=1), work)  # type: ignore[arg-type]
+        assert pipe.once_sent(SimpleNamespace(request_id=1), work)
         result = {"text": "x" * 100_000}  # more than a pipe takes, less than asyncio keeps
         await pipe.send(SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id=1, result=result)))
 
@@ -278,14 +280,18 @@ async def test_a_server_that_stops_breaks_the_stream_of_a_call_that_runs(shop: S
 
 
 async def test_an_answer_that_its_client_does_not_take_is_given_to_the_next_equal_request(
-    served: Served, shop: Shop
+    served: Served, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secret = await token(served, "agent")
-    [listening] = served.server.servers[0].sockets
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    secret, made = await token(served, "agent"), ResponseWire.__init__
+
+    def made_small(wire: ResponseWire, transport: asyncio.Transport) -> None:
+        made(wire, transport)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+
+    monkeypatch.setattr(ResponseWire, "__init__", made_small)
     with socket.socket() as wire:
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        wire.connect(listening.getsockname()[:2])
+        wire.connect(("127.0.0.1", int(served.base.rpartition(":")[2])))
         wire.setblocking(False)
         told = (await post(served, secret, "tools/list", {})).request
         params = {"name": "report", "arguments": {"length": 100_000}}

@@ -8,8 +8,8 @@ compares the digest before it takes an id, and takes such ids from nowhere else 
 id in the journal can do nothing with it.
 
 An answer is in doubt until its bytes were handed over whole (`leave` with `read`), and no equal call that may change
-something is made before that: the next asker waits for the call that runs, or gets its answer. So a client that asked
-again, while what it asked before was still on its way, makes nothing happen twice. Who waits (`call_waits`) is forgotten
+something is made before that: the next asker waits for the call that runs, or gets its answer. So a client that asks
+again, while its earlier request is still on its way, makes nothing happen twice. The waits (`call_waits`) are forgotten
 when the process of this owner ends, with all who waited; what was not read is in the journal.
 """
 
@@ -51,8 +51,8 @@ ANSWER_KEPT_S: Final = 24 * 3600
 """How long after the end of a call its lost answer is found again, in seconds."""
 
 GIVING_S: Final = 10.0
-"""How long an asker waits for another one's client to take the answer to an equal call, in seconds. After that the answer
-is in doubt, and the asker gets it too."""
+"""How long an asker waits for another one's client to take the answer to an equal call, in seconds. After that the
+answer is in doubt, and the asker gets it too."""
 
 PREFIX: Final = "mcp-"
 STATE: Final = "demiurge/CallsState@1"
@@ -161,9 +161,9 @@ class AskedCalls:
             self._waits.end(call_id, asked.asker)
 
     async def leave(self, host: Host, call_id: str, asker: str, caller: Caller, *, read: bool) -> bool:
-        """Ends the wait of an asker, and returns whether somebody else waits for the call. With `read` the client of the
-        asker was given the answer: unless somebody asked later, the next who asks makes a new call. Raises NotFound
-        (`no_call`)."""
+        """Ends the wait of an asker, and returns whether somebody else waits for the call. With `read` the client of
+        the asker was given the answer: unless somebody asked later, the next who asks makes a new call. Raises
+        NotFound (`no_call`)."""
         try:
             if read:
                 unit = Unit(CALLS, call_id)
@@ -211,7 +211,8 @@ class AskedCalls:
         await host.submit(ASKED, event, caller=caller)
 
     async def _chosen(self, host: Host, asked: AskedCall, caller: Caller, now_ns: int) -> str:
-        """Returns the call that answers the asker (`_earlier`), once no other asker is about to have given its answer."""
+        """Returns the call that answers the asker (`_earlier`). Waits while another asker hands the answer of that call
+        to its client."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + GIVING_S
         while True:

@@ -1,4 +1,4 @@
-"""Who waits for the answer to a call of the gateway's clients, in the process that owns the world.
+"""The waits for the answers to the calls of the gateway's clients, in the process that owns the world.
 
 Several may wait for one call: a client that lost patience or its connection asks the same again, and what it asked
 before may still be on its way. The answer counts as given only when the one that came last was given it, because any
@@ -15,7 +15,8 @@ __all__ = ["CallWaits"]
 
 @dataclass(eq=False)
 class _Wait:
-    """One that waits. `left` is set once it has left; `is_shown`: it has the answer, and gives it to its client."""
+    """The wait of one asker. `left` is set once the asker has left; `is_shown`: the asker has the answer, and gives it
+    to its client."""
 
     left: asyncio.Event = field(default_factory=asyncio.Event)
     is_shown: bool = False
@@ -30,8 +31,8 @@ class CallWaits:
         """For each call that is waited for, the asker that came last."""
 
     def begin(self, call_id: str, asker: str, *, only_looks: bool) -> asyncio.Event:
-        """Begins the wait of an asker; returns the event that is set when the asker has left. An asker that `only_looks`
-        at a call which has not ended is not the last."""
+        """Begins the wait of an asker; returns the event that is set when the asker has left. An asker that
+        `only_looks` at a call which has not ended is not the last."""
         wait = self._waits.setdefault(call_id, {})[asker] = _Wait()
         if not only_looks:
             self._last[call_id] = asker

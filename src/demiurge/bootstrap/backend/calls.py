@@ -73,8 +73,7 @@ class RunCalls(Protocol):
 
     @needs("agent")
     async def leave_call(self, call_id: str, asker: str, read: bool) -> bool:
-        """Ends the wait of an asker; with `read`, its answer was given. Returns whether somebody else waits for the
-        call."""
+        """Ends the wait of an asker; with `read`, its answer was given. Returns whether somebody else waits."""
         ...
 
     @needs("agent")

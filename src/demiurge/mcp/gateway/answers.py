@@ -1,7 +1,7 @@
-"""What counts as the answer to a client's request, among the messages that the protocol's SDK writes.
+"""The messages of the protocol's SDK that count as the answer to a client's request.
 
-A server that stops, and a client that withdraws its request, make the SDK write an error in place of the answer. Whoever
-takes such an error for the answer believes that a client knows what came of its call, and it does not.
+When a server stops, or a client withdraws its request, the SDK writes an error in place of the answer. The client of
+such an error does not know what came of its call.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 __all__ = ["NO_ANSWER", "carries_answer"]
 
 NO_ANSWER: Final = frozenset((-32800, -32000))
-"""The codes of the errors that say only that no answer comes: `REQUEST_CANCELLED` and `CONNECTION_CLOSED` of the SDK."""
+"""The codes of the errors which say only that no answer comes: the SDK's `REQUEST_CANCELLED`, `CONNECTION_CLOSED`."""
 
 
 def carries_answer(body: bytes) -> bool:

@@ -114,6 +114,8 @@ class McpGateway:
     """Serves the catalogs of a world. `world_of` tells the caller of a request, from its transport alone; `key` is a
     secret of the world's user; `sent`, if given, runs something once the answer to a request was handed over
     whole, or could not be. `own_names` returns the names that `names` has to follow (`ToolNames.own_names`), as they
+    secret of the world's user; `sent`, if given, runs something once the answer to a request was handed over
+    whole, or could not be. `own_names` returns the names that `names` has to follow (`ToolNames.own_names`), as they
     are now. `marks`: as of CallsOfClients."""
 
     world_of: Callable[[Context], CallerWorld]
@@ -312,8 +314,8 @@ class McpGateway:
         return self._made_states
 
     def _once_sent(self, ctx: Context, work: AfterAnswer) -> None:
-        """Runs `work` when the answer was handed over, or could not be. Without `sent` it is handed over in this process;
-        a request whose answer the transport can't follow leaves its answer in doubt."""
+        """Runs `work` when the answer was handed over, or could not be. Without `sent` the client is in this process;
+        an answer that the transport can't follow stays in doubt."""
         if self.sent is None or not self.sent(ctx, lambda sent: self._run(work, sent)):
             self.begin(self._run(work, self.sent is None))
 
