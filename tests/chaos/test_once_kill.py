@@ -171,6 +171,7 @@ async def _campaign(forks: ForkServer, kills: int, seed: int) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.full
 @pytest.mark.timeout(300)
 async def test_twelve_kills_lose_no_answer_and_double_nothing(forks: ForkServer) -> None:
     await _campaign(forks, 12, seed=1)
