@@ -114,8 +114,6 @@ class McpGateway:
     """Serves the catalogs of a world. `world_of` tells the caller of a request, from its transport alone; `key` is a
     secret of the world's user; `sent`, if given, runs something once the answer to a request was handed over
     whole, or could not be. `own_names` returns the names that `names` has to follow (`ToolNames.own_names`), as they
-    secret of the world's user; `sent`, if given, runs something once the answer to a request was handed over
-    whole, or could not be. `own_names` returns the names that `names` has to follow (`ToolNames.own_names`), as they
     are now. `marks`: as of CallsOfClients."""
 
     world_of: Callable[[Context], CallerWorld]
