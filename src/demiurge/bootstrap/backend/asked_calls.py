@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from dataclasses import replace
 from hashlib import sha256
 from itertools import islice
