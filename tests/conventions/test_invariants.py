@@ -3,21 +3,21 @@
 import ast
 from collections.abc import Callable, Iterator
 
-from tests.conventions.source_files import NODES, TREES
+from tests.conventions.source_files import NAMES, nodes, tree
 
 from demiurge.world.effect_kinds import FAMILIES
 
 
 def files_with(found: Callable[[ast.AST], bool]) -> set[str]:
-    return {name for name, nodes in NODES.items() if any(map(found, nodes))}
+    return {name for name in NAMES if any(map(found, nodes(name)))}
 
 
 def packages(files: set[str]) -> set[str]:
     return {name.partition("/")[0] for name in files}
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def imported(name: str) -> Iterator[str]:
+    for node in nodes(name):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -57,8 +57,8 @@ def test_invariant_02_tools_in_packages() -> None:
 def test_invariant_06_graphs_are_not_the_runtimes_business() -> None:
     """Who loops around a model is an application, somebody else's framework, or `demiurge.agents`: the library imports
     no framework, and nothing else in it asks a model again because of what a tool said."""
-    for name, tree in TREES.items():
-        roots = {module.partition(".")[0] for module in imported(tree)}
+    for name in NAMES:
+        roots = {module.partition(".")[0] for module in imported(name)}
         assert not {root for root in roots if root.startswith(("langchain", "langgraph"))}, name
     generates = files_with(lambda node: isinstance(node, ast.Attribute) and node.attr == "generate")
     assert generates == {"bootstrap/models.py", "models/json_tools.py", "testing/cassette.py"}
@@ -66,7 +66,7 @@ def test_invariant_06_graphs_are_not_the_runtimes_business() -> None:
     asks = files_with(_makes("ask_model"))
     assert asks == {loop, "world/effects/llm.py"}
     for name in (generates | asks) - {loop}:
-        assert "ToolRunner" not in ast.dump(TREES[name])
+        assert "ToolRunner" not in ast.dump(tree(name))
 
 
 def test_invariant_09_binding_in_composition_root() -> None:
@@ -76,7 +76,7 @@ def test_invariant_09_binding_in_composition_root() -> None:
     adapters = {family.adapter.partition(":")[2] for family in FAMILIES}
     assert not files_with(_makes(*adapters))
     assert files_with(_makes("capabilities")) == {"world/effects/tool_call.py"}
-    shipped = {name for name, tree in TREES.items() if "demiurge.tools.core" in imported(tree)}
+    shipped = {name for name in NAMES if "demiurge.tools.core" in imported(name)}
     assert packages(shipped) - {"tools"} <= {"bootstrap", "cli", "testing"}
     makers = {"prompts/executor.py", "testing/crash/child.py", "world/effects/tool_call.py"}
     assert files_with(_makes("ToolRunner")) == makers

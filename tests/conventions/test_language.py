@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.conventions.source_files import NODES, PINNED, TESTS
+from tests.conventions.source_files import NAMES, PINNED, TESTS, nodes
 
 OBLIQUE = re.compile(r"(That|What|Who|Whoever|Whom|Whose|Whether|Those|One (that|which|who)|Where|Whichever)\b")
 """First words that stand for a thing without naming it."""
@@ -26,25 +26,25 @@ SHARED_NAMES = {
 
 def _docstrings(name: str) -> Iterator[tuple[int, str]]:
     """Line and text of each docstring of a module, also those under fields and constants."""
-    for node in NODES[name]:
+    for node in nodes(name):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
 
 
 def test_a_docstring_opens_with_the_thing_that_it_describes() -> None:
     oblique = [
-        f"{name}:{line}: {text[:60]}"
-        for name in NODES.keys() - PINNED
-        for line, text in _docstrings(name)
-        if OBLIQUE.match(text.lstrip())
+        f"{name}:{line}: {words[:60]}"
+        for name in NAMES.keys() - PINNED
+        for line, words in _docstrings(name)
+        if OBLIQUE.match(words.lstrip())
     ]
     assert oblique == []
 
 
 def test_a_public_class_name_stands_once() -> None:
     places: dict[str, list[str]] = defaultdict(list)
-    for name, nodes in NODES.items():
-        for node in nodes:
+    for name in NAMES:
+        for node in nodes(name):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{name}:{node.lineno}")
     twice = {name: found for name, found in places.items() if len(found) > 1}

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.conventions.source_files import MODULES, NAMES, NODES, PINNED, TEXTS, TREES
+from tests.conventions.source_files import MODULES, NAMES, PINNED, nodes, text, tree
 from tests.mutants import AREAS, ROOT
 
 CLOCKS = {
@@ -25,13 +25,13 @@ CLOCK_MODULE = "values/clock.py"
 
 
 def _attributes(name: str) -> Iterator[tuple[str, str, int]]:
-    for node in NODES[name]:
+    for node in nodes(name):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             yield node.value.id, node.attr, node.lineno
 
 
 def _imports(name: str) -> Iterator[tuple[str, int]]:
-    for node in NODES[name]:
+    for node in nodes(name):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -54,11 +54,11 @@ def test_time_ids_and_randomness_come_from_the_injected_sources() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []
+    assert [name for name in NAMES if not ast.get_docstring(tree(name))] == []
 
 
 def test_a_module_can_be_read_in_one_sitting() -> None:
-    lines = {name: len(text.splitlines()) for name, text in TEXTS.items()}
+    lines = {name: len(text(name).splitlines()) for name in NAMES}
     assert {name: count for name, count in lines.items() if count > 450} == {}
 
 
@@ -66,9 +66,8 @@ def test_no_module_refers_to_a_document_that_is_not_here() -> None:
     elsewhere = re.compile(r"\bseeds? 00\d|(?<!docs/)architecture\.md|\baos\.md")
     named = [
         f"{name}: {line}"
-        for name, text in TEXTS.items()
-        if name not in PINNED
-        for line in text.splitlines()
+        for name in NAMES.keys() - PINNED
+        for line in text(name).splitlines()
         if elsewhere.search(line)
     ]
     assert named == []
