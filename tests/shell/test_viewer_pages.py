@@ -124,7 +124,7 @@ async def test_check_12_a_secret_is_in_no_answer_no_page_no_stream_and_no_downlo
 async def test_a_viewer_sees_that_a_chat_waits_and_that_the_turn_ends(screen: Screen) -> None:
     await ask_for_order(screen.served)
     page = await screen.page("/chats/c1", role="viewer")
-    await expect(page.locator(".chat-list .state")).to_have_text("waits for approval")
+    await expect(page.locator(".chat-list .state")).to_have_text("waits for a person")
     await expect(page.locator(".turn-status")).to_have_text("A person has to decide")
     await expect(page.locator(".tool .state")).to_have_text("waits for a person")
     await expect(page.locator(".tool")).to_contain_text("Your role does not see the arguments.")
