@@ -211,9 +211,9 @@ def test_the_person_decides(
     )
     screen = terminal("chat", "-m", "write it")
     screen.expect("? workspace__write changes the state of this world (state_change)")
-    screen.expect("the default policy")
     screen.expect('path  "a.txt"')
     screen.expect('text  "hi"')
+    screen.expect("the default policy")
     for answer in answers:
         screen.expect(KEYS)
         screen.type(f"{answer}\n")

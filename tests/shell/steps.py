@@ -8,7 +8,7 @@ from typing import Any
 from playwright.async_api import Locator, Page
 from tests.server.conftest import Served
 
-__all__ = ["approval_records", "ask_for_order", "card_of", "say", "show_end"]
+__all__ = ["approval_records", "ask_for_order", "card_of", "reject", "say", "show_end"]
 
 
 async def ask_for_order(served: Served, chat: str = "c1", **arguments: Any) -> None:
@@ -34,6 +34,13 @@ async def say(page: Page, text: str) -> None:
     """Sends a message in the chat that is open."""
     await page.get_by_label("Message", exact=True).fill(text)
     await page.get_by_role("button", name="Send").click()
+
+
+async def reject(card: Locator, reason: str = "") -> None:
+    """Rejects a call by its card, as a person who gives a reason."""
+    await card.get_by_role("button", name="Reject", exact=True).click()
+    await card.get_by_label("Reason").fill(reason)
+    await card.get_by_role("button", name="Reject this call").click()
 
 
 async def approval_records(served: Served, chat: str = "c1") -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Route, expect
 from tests.provider import Provider
 from tests.server.conftest import ENVIRONMENT, order_part, served_on
 from tests.shell.conftest import LONGEST_MS, Screen
-from tests.shell.steps import approval_records, ask_for_order, card_of, say
+from tests.shell.steps import approval_records, ask_for_order, card_of, reject, say
 
 from demiurge import World
 from demiurge.bootstrap.workspace import Workspace
@@ -61,8 +61,7 @@ async def test_check_04_another_window_says_within_2_seconds_who_decided(screen:
     await expect(card_of(other)).to_contain_text("bolt")
     await other.clock.install()
     await other.clock.pause_at(await other.evaluate("Date.now() + 1000"))
-    await card_of(page).get_by_label("Reason").fill("too dear")
-    await card_of(page).get_by_role("button", name="Reject").click()
+    await reject(card_of(page), "too dear")
     outcome = card_of(other).locator(".outcome")
     for _ in range(20):  # 2 seconds of that window's own clock, however long this machine takes over them
         await other.clock.run_for(100)
@@ -76,10 +75,12 @@ async def test_check_04_another_window_says_within_2_seconds_who_decided(screen:
 
 async def test_an_approver_is_told_who_approved_and_that_the_reason_is_withheld(screen: Screen) -> None:
     await ask_for_order(screen.served)
-    page, other = await screen.page("/approvals"), await screen.page("/approvals", role="approver")
+    other = await screen.page("/approvals", role="approver")
     await expect(card_of(other)).to_contain_text("bolt")
-    await card_of(page).get_by_label("Reason").fill("the card is 4111")
-    await card_of(page).get_by_role("button", name="Approve this call").click()
+    user = await screen.served.client()
+    [asked] = (await user.get("/api/approvals")).json()["approvals"]
+    given = {"decision": "approve", "reason": "the card is 4111"}
+    await user.post(f"/api/approvals/{asked['id']}", json=given)
     await expect(card_of(other).locator(".outcome")).to_contain_text("Approved by user:user")
     await expect(card_of(other).locator(".outcome")).to_contain_text("your role does not see the reason")
 
@@ -97,7 +98,7 @@ async def test_check_05_of_two_people_who_decide_one_wins_and_the_other_is_told(
         await route.continue_()
 
     await late.route(f"**/api/approvals/{asked['id']}", decide_first)
-    await card_of(late).get_by_role("button", name="Reject").click()
+    await reject(card_of(late))
     await expect(card_of(late).locator(".outcome")).to_contain_text("Approved by user:user")
     assert [each["verdict"] for each in await approval_records(screen.served)] == ["approve"]
 
@@ -136,8 +137,7 @@ async def test_check_08_a_double_click_is_one_decision(screen: Screen) -> None:
 async def test_check_09_the_reason_of_a_rejection_reaches_the_model_and_the_journal(screen: Screen) -> None:
     await ask_for_order(screen.served)
     page = await screen.page("/chats/c1")
-    await card_of(page).get_by_label("Reason").fill("Buy the cheaper one")
-    await card_of(page).get_by_role("button", name="Reject").click()
+    await reject(card_of(page), "Buy the cheaper one")
     await expect(page.locator(".tool .outcome")).to_contain_text("Buy the cheaper one")
     await expect(page.locator(".markdown")).to_have_text("Ordered.")
     assert "Buy the cheaper one" in str(screen.served.provider.seen[-1])

@@ -37,7 +37,7 @@ async def test_a_card_a_call_a_turn_and_a_trace_name_the_untrusted_tool(
         await user.post("/api/chats/c1/messages", json={"text": "Read it", "wait": True})
         page = await Screen(served, browser).page("/chats/c1")
         card = card_of(page)
-        said = "Asked because this turn has read text from page_text, which is not trusted."
+        said = "A person is asked because this turn has read text from page_text, which is not trusted."
         await expect(card.locator("[data-tainted]")).to_have_text(said)
         await expect(card.get_by_role("button", name="Approve this call")).to_be_enabled()
         await expect(card.get_by_role("button", name="Allow in this chat")).to_have_count(0)

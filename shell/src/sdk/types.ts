@@ -149,6 +149,8 @@ export interface Approval {
   title: string;
   tool: string;
   effect: string;
+  /** The words of the card, which the terminal shows too. */
+  card: { asker: string; description: string; effect: string; why: string };
   tool_call_id: string;
   arguments_json: string | null;
   damaged: string | null;

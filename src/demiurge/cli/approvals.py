@@ -302,7 +302,7 @@ def _show_call(
 
 
 def _show_card(world: World, pending: Mapping[str, Any]) -> None:
-    from demiurge.cli.terminal.card import card_facts, card_lines  # only here: it takes time to load
+    from demiurge.cli.terminal.card import card_facts, card_lines, more_facts  # only here: it takes time to load
     from demiurge.cli.terminal.screen import Screen
 
     running, screen = RunOptions(), Screen(output.stdout())
@@ -310,7 +310,7 @@ def _show_card(world: World, pending: Mapping[str, Any]) -> None:
         output.write("\n".join(pending_lines([pending], running, is_last=not world.joined)))
         return
     screen.print(card_lines(screen, pending, card_facts(world, pending, policy_name(world, running))))
-    output.write("\n".join(decision_lines(pending, running)))
+    output.write("\n".join((*more_facts(pending), *decision_lines(pending, running))))
 
 
 def _tainted(waiting: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from demiurge.bootstrap.call_card import EFFECTS
 from demiurge.cli import output
 
-__all__ = ["EFFECTS", "ArgumentRow", "argument_rows", "tool_lines", "verdict_lines"]
-
-EFFECTS: Final[Mapping[str, str]] = {
-    "read_only": "only reads",
-    "state_change": "changes the state of this world",
-    "external_side_effect": "may change something outside this world, which nobody can take back here",
-}
-"""The effect levels of tools in words."""
+__all__ = ["ArgumentRow", "argument_rows", "tool_lines", "verdict_lines"]
 
 DEEPEST: Final = 4
 """The most levels of nested objects whose fields are shown, and of types in a type."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import World
+from demiurge.bootstrap.call_card import call_card
 from demiurge.bootstrap.tool_view import server_of, trust_of
 from demiurge.errors import DemiurgeError
 from demiurge.tools.effect import ToolEffect
@@ -22,11 +24,11 @@ __all__ = ["describe_waiting_calls"]
 
 
 async def describe_waiting_calls(world: World, waiting: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns each call with `{chat_id, title, effect, rules, server, trust, asked_ns}` added. `title` is cut, with
-    hidden characters spelled out (`visible_name`); the chat has the whole. `asked_ns` is None for a
-    call whose record cannot be read; `rules` are the lines of the tool policy in force that decide on the call;
-    `server` is the name of the MCP server that the tool is of, and `trust` is `pinned` or `quarantined`; None for other
-    tools."""
+    """Returns each call with `{chat_id, title, effect, card, rules, server, trust, asked_ns}` added. `title` is cut, with
+    hidden characters spelled out (`visible_name`); the chat has the whole. `card` has the words of the call's card
+    (`CallCard`); `asked_ns` is None for a call whose record cannot be read; `rules` are the lines of the tool policy in
+    force that decide on the call; `server` is the name of the MCP server that the tool is of, and `trust` is `pinned` or
+    `quarantined`; None for other tools."""
     node = world.manifest()
     policy = ToolPolicy.from_json(node["tool_policy"])
     specs = {spec.name: spec for spec in map(ToolSpec.from_json, node["toolset"])}
@@ -44,6 +46,7 @@ async def describe_waiting_calls(world: World, waiting: Sequence[Mapping[str, An
             "chat_id": unit.key if unit.module == CHAT else None,
             "title": titles[call["unit"]],
             "effect": effect.value,
+            "card": asdict(call_card(node, call, world.caller)),
             "rules": [dict(line) for line in policy.deciding_lines(context, tool, effect)],
             "server": server_of(spec) if spec is not None else None,
             "trust": trust_of(spec) if spec is not None else None,

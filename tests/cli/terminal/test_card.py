@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 from tests.cli.terminal.emulated import EmulatedTerminal
 
+from demiurge.bootstrap.call_card import CallCard
 from demiurge.cli.approval import RuleTerms
-from demiurge.cli.terminal.card import CardFacts, card_lines
+from demiurge.cli.terminal.card import CardFacts, card_lines, more_facts
 from demiurge.cli.terminal.rule_offer import with_change
 from demiurge.cli.terminal.screen import Screen
 from demiurge.errors import UsageError
 from demiurge.tools.visible_text import visible, visible_lines
 
 SCHEMA = {"properties": {"path": {"type": "string"}, "text": {"type": "string"}, "mode": {"type": "integer"}}}
-FACTS = CardFacts(
-    "state_change", "Create a file.", SCHEMA, "it is among require_approval_for_tools", "the default policy"
-)
+WHY = "A person is asked because it is among require_approval_for_tools (the default policy)."
+WORDS = CallCard("", "Create a file.", "It changes the state of this world (state_change).", WHY)
+FACTS = CardFacts(WORDS, SCHEMA)
 
 
 def pending(arguments: dict[str, Any] | str, **more: Any) -> dict[str, Any]:
@@ -40,8 +41,7 @@ def test_a_card_names_tool_effect_rule_and_arguments_in_the_order_of_the_schema(
     whole = " ".join(line.removeprefix("│").strip() for line in shown)
     for words in (
         "? workspace__write changes the state of this world (state_change)",
-        "asked because it is among require_approval_for_tools (the default policy)",
-        "decided by the role chief",
+        WHY,
         "text 3 characters, 2 lines",
         "colour (not in the schema)",
     ):
@@ -51,6 +51,11 @@ def test_a_card_names_tool_effect_rule_and_arguments_in_the_order_of_the_schema(
     assert [line for line in shown if line in ("│   a", "│   b")] == ["│   a", "│   b"]
     assert max(map(len, shown)) <= columns
     assert all(line.startswith("│") for line in shown[2:])
+    assert whole.index("Create a file.") < whole.index("path") < whole.index("A person is asked")
+    assert more_facts({**call, "expires_ns": 0}) == [
+        "The role chief decides.",
+        "The call waits until 1970-01-01 00:00 UTC; its id is abababababab.",
+    ]
 
 
 def test_hidden_characters_are_shown_by_their_numbers() -> None:
@@ -88,7 +93,7 @@ def test_a_long_text_is_shown_to_its_last_character() -> None:
 def test_each_row_of_a_text_fits_the_card() -> None:
     shown = card(pending({"text": "漢" * 80 + "\n\n  x"}), 40)
     [head] = [at for at, row in enumerate(shown) if row.endswith("85 characters, 3 lines")]
-    rows = [row.removeprefix("│") for row in shown[head + 1 :]]
+    rows = [row.removeprefix("│") for row in shown[head + 1 :]][:7]
     assert rows == ["   " + "漢" * 18] * 4 + ["   " + "漢" * 8, " ", "     x"]
 
 

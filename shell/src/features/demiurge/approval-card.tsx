@@ -3,7 +3,7 @@ import { useEffect, useId, useRef, useState } from "react";
 import { Arguments } from "../../parts/arguments";
 import { Duration, Moment } from "../../parts/time";
 import { ErrorNote } from "../../parts/notes";
-import { UntrustedText } from "../../parts/taint";
+import { Verbatim } from "../../parts/verbatim";
 import type { Approval } from "../../sdk";
 import { isExpired, useApprovals, useNow } from "./approvals";
 import { CardHeading } from "./card-heading";
@@ -11,12 +11,6 @@ import { DecisionForm } from "./decision-form";
 import { ChangedArguments, Outcome } from "./outcome";
 import { ServerMarks } from "./server-marks";
 import { WriteDiff } from "./write-diff";
-
-const EFFECTS: Record<string, string> = {
-  read_only: "It only reads.",
-  state_change: "It changes something.",
-  external_side_effect: "It acts outside of this world, and cannot be undone from here.",
-};
 
 interface CardProps {
   approval: Approval;
@@ -41,13 +35,9 @@ export function ApprovalCard({ approval, showChat = false, onDecided }: CardProp
       <CardHeading id={title} approval={approval} showChat={showChat}>
         wants to run <code>{approval.tool}</code>.
       </CardHeading>
-      <p className="effect">{EFFECTS[approval.effect] ?? `Effect: ${approval.effect}.`}</p>
+      <Description text={approval.card.description} />
+      <p className="effect">{approval.card.effect}</p>
       {approval.server != null && <ServerMarks server={approval.server} trust={approval.trust} />}
-      {approval.tainted !== undefined && (
-        <p className="effect" data-tainted>
-          Asked because this turn has read <UntrustedText tools={approval.tainted} />.
-        </p>
-      )}
       {approval.damaged !== null && (
         <ErrorNote title="This call cannot be shown whole, so it cannot be approved." message={approval.damaged} />
       )}
@@ -61,32 +51,40 @@ export function ApprovalCard({ approval, showChat = false, onDecided }: CardProp
           onWholeSeen={() => setWholeSeen(true)}
         />
       )}
-      <dl className="facts">
-        <dt>Rule</dt>
-        <dd>
-          <Rules approval={approval} />
-        </dd>
-        {approval.asked_ns !== null && (
-          <>
-            <dt>Waits since</dt>
-            <dd>
-              <Moment ns={approval.asked_ns} /> (<Duration ms={now - approval.asked_ns / 1e6} />)
-            </dd>
-          </>
-        )}
-        {decision === undefined && !expired && waits && (
-          <>
-            <dt>Expires</dt>
-            <dd>
-              <Moment ns={approval.expires_ns} />, in{" "}
-              <span data-countdown>
-                <Duration ms={approval.expires_ns / 1e6 - now} />
-              </span>
-              <SpokenCountdown ms={approval.expires_ns / 1e6 - now} />
-            </dd>
-          </>
-        )}
-      </dl>
+      {approval.card.why !== "" && (
+        <p className="effect" data-tainted={approval.tainted !== undefined || undefined}>
+          <Verbatim text={approval.card.why} />
+        </p>
+      )}
+      <details>
+        <summary>Rule, digest and expiry</summary>
+        <dl className="facts">
+          <dt>Rule</dt>
+          <dd>
+            <Rules approval={approval} />
+          </dd>
+          {approval.asked_ns !== null && (
+            <>
+              <dt>Waits since</dt>
+              <dd>
+                <Moment ns={approval.asked_ns} /> (<Duration ms={now - approval.asked_ns / 1e6} />)
+              </dd>
+            </>
+          )}
+          {decision === undefined && !expired && waits && (
+            <>
+              <dt>Expires</dt>
+              <dd>
+                <Moment ns={approval.expires_ns} />, in{" "}
+                <span data-countdown>
+                  <Duration ms={approval.expires_ns / 1e6 - now} />
+                </span>
+              </dd>
+            </>
+          )}
+        </dl>
+      </details>
+      {decision === undefined && !expired && waits && <SpokenCountdown ms={approval.expires_ns / 1e6 - now} />}
       {decision !== undefined ? (
         <>
           <Outcome decision={decision} now={now} showEnd />
@@ -106,6 +104,23 @@ export function ApprovalCard({ approval, showChat = false, onDecided }: CardProp
         </p>
       )}
     </section>
+  );
+}
+
+/** The tool's own words: the first line, as at the terminal, and the whole on demand. */
+function Description({ text }: { text: string }) {
+  const [first = "", ...rest] = text.split("\n");
+  if (first === "") return null;
+  if (rest.length === 0) return <p className="wrap" dir="auto"><Verbatim text={first} /></p>;
+  return (
+    <details>
+      <summary className="wrap" dir="auto">
+        <Verbatim text={first} />
+      </summary>
+      <pre dir="auto">
+        <Verbatim text={rest.join("\n").trim()} />
+      </pre>
+    </details>
   );
 }
 
@@ -164,7 +179,7 @@ export function useCardKeys(onStep: (step: 1 | -1) => void): void {
       const current = document.activeElement?.closest<HTMLElement>("[data-approval]") ?? null;
       if (event.key === "j") go.current(1);
       else if (event.key === "k") go.current(-1);
-      else if (event.key === "o") current?.querySelector<HTMLElement>("summary")?.click();
+      else if (event.key === "o") current?.querySelector<HTMLElement>(".arguments summary")?.click();
       else if (event.key === "a" || event.key === "r") current?.querySelector<HTMLElement>(`[data-key=${event.key}]`)?.focus();
       else return;
       event.preventDefault();

@@ -38,13 +38,18 @@ export default function ApprovalsPanel() {
   const focusAwaited = useRef(false);
   const list = useRef<HTMLUListElement>(null);
   const card = () => document.querySelector<HTMLElement>(".inbox > div > :not([hidden]) > [data-approval]");
+  const focusCard = () => {
+    const found = card();
+    found?.focus({ preventScroll: true });
+    found?.scrollIntoView({ block: found.clientHeight > window.innerHeight ? "start" : "nearest" }); // read from its top
+  };
   useEffect(() => {
-    if (focusAwaited.current) card()?.focus();
+    if (focusAwaited.current) focusCard();
     focusAwaited.current = false;
   }, [chosen && idOf(chosen)]);
   useCardKeys((step) => {
     const place = calls.findIndex((each) => each === chosen);
-    if (document.activeElement?.closest("[data-approval]") == null) card()?.focus();
+    if (document.activeElement?.closest("[data-approval]") == null) focusCard();
     else if (calls[place + step] !== undefined) choose(calls[place + step]!, true);
   });
 

@@ -21,7 +21,7 @@ export function CardHeading({ id, approval, showChat, children }: CardHeadingPro
           <bdi>{chat}</bdi>
         </Link>
       ) : (
-        (approval.chat_id !== null ? "This chat" : "A caller outside of any chat")
+        (approval.chat_id !== null ? "This chat" : <bdi>{approval.card.asker}</bdi>)
       )}{" "}
       {children}
     </h2>

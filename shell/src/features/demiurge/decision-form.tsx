@@ -16,7 +16,7 @@ interface FormProps {
   onDecided?: () => void;
 }
 
-type Step = "decide" | "edit" | "allow";
+type Step = "decide" | "reject" | "edit" | "allow";
 type Sending = "approve" | "reject" | "edit" | "allow";
 
 export function DecisionForm({ approval, wholeSeen, card, onDecided }: FormProps) {
@@ -65,8 +65,6 @@ export function DecisionForm({ approval, wholeSeen, card, onDecided }: FormProps
 
   return (
     <div className="decision">
-      <label htmlFor={field}>Reason (of a rejection, the model and every viewer read it)</label>
-      <textarea id={field} dir="auto" rows={2} maxLength={2000} value={reason} onChange={(e) => setReason(e.target.value)} />
       {problem !== "" && <ErrorNote message={problem} />}
       {step === "edit" && approval.arguments_json !== null && (
         <EditArguments
@@ -86,10 +84,24 @@ export function DecisionForm({ approval, wholeSeen, card, onDecided }: FormProps
           onBack={back}
         />
       )}
+      {step === "reject" && (
+        <>
+          <label htmlFor={field}>Reason (the model and every viewer read it)</label>
+          <textarea id={field} autoFocus dir="auto" rows={2} maxLength={2000} value={reason} onChange={(e) => setReason(e.target.value)} />
+          <div className="buttons">
+            <button type="button" className="danger" disabled={sending !== undefined} onClick={() => decide("reject")}>
+              {sending === "reject" ? "Rejecting …" : "Reject this call"}
+            </button>
+            <button type="button" disabled={sending !== undefined} onClick={back}>
+              Back
+            </button>
+          </div>
+        </>
+      )}
       {step === "decide" && (
         <div className="buttons" ref={buttons}>
-          <button type="button" data-key="r" disabled={sending !== undefined} onClick={() => decide("reject")}>
-            {sending === "reject" ? "Rejecting …" : "Reject"}
+          <button type="button" data-key="r" data-step="reject" disabled={sending !== undefined} onClick={() => setStep("reject")}>
+            Reject
           </button>
           <button
             type="button"

@@ -16,6 +16,18 @@ export function useFollow(box: RefObject<HTMLElement | null>, content: RefObject
   const seen = useRef<{ id: string; top: number }>(undefined);
 
   const scrollToEnd = () => box.current?.scrollTo(0, box.current.scrollHeight);
+  /** Goes to the end, or only to the top of a card that waits for a person: it is read from there. */
+  const follow = () => {
+    const view = box.current;
+    if (view === null) return;
+    const end = view.scrollHeight - view.clientHeight;
+    const card = view.querySelector("[data-approval]:has([data-step])"); // nobody has opened a form of it
+    const top = card === null ? end : view.scrollTop + card.getBoundingClientRect().top - view.getBoundingClientRect().top;
+    view.scrollTo(0, Math.min(end, top));
+    if (top >= end) return;
+    follows.current = false;
+    setAtEnd(false);
+  };
 
   useEffect(() => {
     const [view, inner] = [box.current, content.current];
@@ -34,7 +46,7 @@ export function useFollow(box: RefObject<HTMLElement | null>, content: RefObject
     const onWheel = (event: WheelEvent) => {
       if (event.deltaY < 0 && view.scrollTop > 0) follows.current = false; // before something that comes scrolls back
     };
-    const sizes = new ResizeObserver(() => follows.current && scrollToEnd());
+    const sizes = new ResizeObserver(() => follows.current && follow());
     sizes.observe(view);
     sizes.observe(inner);
     view.addEventListener("wheel", onWheel, { passive: true });
@@ -47,7 +59,7 @@ export function useFollow(box: RefObject<HTMLElement | null>, content: RefObject
   }, []);
 
   useLayoutEffect(() => {
-    if (follows.current) scrollToEnd();
+    if (follows.current) follow();
     else {
       const found = seen.current && document.getElementById(seen.current.id);
       if (found && box.current) box.current.scrollTop += found.getBoundingClientRect().top - seen.current!.top;

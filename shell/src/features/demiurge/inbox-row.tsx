@@ -51,7 +51,14 @@ export function InboxRow({ approval, decision, waits, now, isChosen, onChoose }:
 function askedText(approval: Approval, now: number) {
   return (
     <>
-      Asked for by <bdi>{approval.actor}</bdi> in <bdi>{approval.title || approval.chat_id || approval.unit}</bdi>
+      Asked for by{" "}
+      {approval.chat_id === null ? (
+        <bdi>{approval.card.asker}</bdi>
+      ) : (
+        <>
+          <bdi>{approval.actor}</bdi> in <bdi>{approval.title || approval.chat_id}</bdi>
+        </>
+      )}
       {approval.asked_ns !== null && `, ${durationText(now - approval.asked_ns / 1e6)} ago`}.
     </>
   );

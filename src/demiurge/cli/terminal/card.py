@@ -14,18 +14,16 @@ from rich.cells import chop_cells
 from rich.text import Text
 
 from demiurge.bootstrap import World
-from demiurge.bootstrap.policy_view import explain_tool
+from demiurge.bootstrap.call_card import CallCard, call_card
 from demiurge.bootstrap.tool_view import server_of
 from demiurge.cli import output
 from demiurge.cli.terminal.screen import Screen
-from demiurge.cli.tool_arguments import EFFECTS
 from demiurge.errors import InvalidValue
 from demiurge.tools.spec import ToolSpec
-from demiurge.tools.taint_words import taint_reason
 from demiurge.tools.visible_text import visible, visible_lines, visible_name
 from demiurge.values import canonical_json
 
-__all__ = ["CardFacts", "card_facts", "card_lines", "in_order"]
+__all__ = ["CardFacts", "card_facts", "card_lines", "in_order", "more_facts"]
 
 SHORT: Final = 60
 """The most characters of a text that stands beside the name of its argument."""
@@ -35,14 +33,11 @@ LEAST: Final = 16
 
 
 class CardFacts(NamedTuple):
-    """The facts that a card shows beside the call: the tool's effect level, description and schema, why the policy asks
-    in any turn ("" if it does not), whose policy says so, and the MCP server that the tool is of, if it is of one."""
+    """The facts that a card shows beside the call: its words, the tool's schema, and the MCP server that the tool is
+    of, if it is of one."""
 
-    effect: str
-    description: str
+    words: CallCard
     schema: Mapping[str, Any]
-    why: str
-    policy: str
     server: str | None = None
 
 
@@ -50,12 +45,10 @@ def card_facts(world: World, pending: Mapping[str, Any], policy_name: str) -> Ca
     """Returns the facts about a waiting call. `policy_name` says whose tool policy is in force."""
     node = world.manifest()
     spec = next((spec for spec in node["toolset"] if spec["name"] == pending["tool"]), None)
-    explained = explain_tool(node, pending["tool"], world.caller)
-    why = "" if pending.get("tainted") and explained["decision"] == "allow" else explained["why"]
+    words = call_card(node, pending, world.caller, policy_name)
     if spec is None:
-        return CardFacts("", "", {}, "the tool is not in the world's toolset", policy_name)
-    server = server_of(ToolSpec.from_json(spec))
-    return CardFacts(spec["effect"], spec["description"], spec["input_schema"], why, policy_name, server)
+        return CardFacts(words, {})
+    return CardFacts(words, spec["input_schema"], server_of(ToolSpec.from_json(spec)))
 
 
 def card_lines(
@@ -65,12 +58,22 @@ def card_lines(
     width = max(LEAST, screen.width - 2)
     bar = screen.lines(Text(output.symbol("│", "|"), style="yellow"))[0]
     head = Text.assemble(("? ", "bold yellow"), (visible(pending["tool"]), "bold"))
-    head.append(f" {EFFECTS[facts.effect]} ({facts.effect})" if facts.effect in EFFECTS else " has no known effect")
+    head.append(f" {facts.words.effect.removeprefix('It ').removesuffix('.')}")
     rows = screen.lines(head)
     for text in _body(pending, facts, changed, width):
         laid_out = [text] if isinstance(text, str) else screen.lines(text, width=width)
         rows += [f"{bar} {row}" for row in laid_out]
     return rows
+
+
+def more_facts(pending: Mapping[str, Any]) -> list[str]:
+    """Returns what a card leaves out until somebody asks: who decides, how long the call waits, and its id."""
+    needed = [" or ".join(roles) for roles in pending.get("approvers", ())]
+    lines = [f"The role {' and '.join(map(visible_name, needed))} decides."] if needed else []
+    if pending.get("expires_ns") is None:
+        return lines
+    until = datetime.fromtimestamp(pending["expires_ns"] // 10**9, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return [*lines, f"The call waits until {until}; its id is {pending['id'][:12]}."]
 
 
 def in_order(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
@@ -86,27 +89,20 @@ def in_order(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[st
 
 def _body(pending: Mapping[str, Any], facts: CardFacts, changed: Collection[str], width: int) -> Iterator[Text | str]:
     """Yields the texts of the card; a `str` is a row of its own that fits the width."""
-    if facts.description:
-        yield Text(output.plain(facts.description.split("\n")[0]), style="dim")
+    if facts.words.description:
+        yield Text(output.plain(facts.words.description.split("\n")[0]), style="dim")
     if facts.server is not None:
         yield Text(
             f"of the MCP server {visible_name(facts.server)}, pinned; its texts are somebody else's", style="yellow"
         )
-    if pending.get("tainted"):
-        yield Text(f"asked because {visible(taint_reason(pending['tainted']))}", style="yellow")
-    if facts.why:
-        yield Text(f"asked because {facts.why} ({facts.policy})", style="dim")
-    needed = [" or ".join(roles) for roles in pending.get("approvers", ())]
-    if needed:
-        yield Text(f"decided by the role {' and '.join(map(visible_name, needed))}", style="dim")
     if pending.get("connection") is not None:
         used = pending["connection"]
         yield Text(f"uses the connection {visible_name(used['id'])} ({visible_name(used['provider'])})")
-    if pending.get("expires_ns") is not None:
-        until = datetime.fromtimestamp(pending["expires_ns"] // 10**9, UTC).strftime("%Y-%m-%d %H:%M UTC")
-        yield Text(f"waits until {until}; id {pending['id'][:12]}", style="dim")
     yield Text("")
     yield from _arguments(pending["arguments_json"], facts.schema, changed, width)
+    yield Text("")
+    if facts.words.why:
+        yield Text(facts.words.why, style="yellow" if pending.get("tainted") else "dim")
 
 
 def _arguments(

@@ -18,7 +18,7 @@ from demiurge.cli import output
 from demiurge.cli.approval import Decision
 from demiurge.cli.portal import Portal
 from demiurge.cli.question import choice_text, question_lines
-from demiurge.cli.terminal.card import CardFacts, card_facts, card_lines, in_order
+from demiurge.cli.terminal.card import CardFacts, card_facts, card_lines, in_order, more_facts
 from demiurge.cli.terminal.editor import edited, notes, without_notes
 from demiurge.cli.terminal.form import WHY, fill_in
 from demiurge.cli.terminal.input_line import ask
@@ -56,7 +56,8 @@ class PersonAtTerminal:
             if verb in ("n", "no"):
                 return Decision(False, rest or ask(self._portal, "Why? The model is told (Enter: no reason): "))
             if verb in ("?", "why"):
-                for line in why_lines(self._world, self._portal, pending["tool"], pending.get("tainted", ())):
+                told = why_lines(self._world, self._portal, pending["tool"], pending.get("tainted", ()))
+                for line in (*told, *more_facts(pending)):
                     self._say(line)
             elif verb in ("", "m", "more") and left:
                 left = self._more(left)
