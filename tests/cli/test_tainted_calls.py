@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.terminal.test_card import card, pending
 from tests.provider import Provider
 
 from demiurge.tools.taint_words import taint_reason
@@ -103,9 +102,7 @@ def test_check_and_backtest_know_the_line(demiurge: Any, asked: Any, tmp_path: P
     assert "must be ask or deny" in wrong.err
 
 
-def test_a_card_says_it_first_and_hides_nothing_of_a_name() -> None:
-    shown = " ".join(line.removeprefix("│").strip() for line in card(pending({"path": "a"}, tainted=["page"])))
-    assert REASON in shown
+def test_the_reason_names_each_untrusted_tool() -> None:
     assert taint_reason(["a", "b", "c"]) == "this turn has read text from a, b and c, which are not trusted"
 
 

@@ -213,7 +213,7 @@ def test_the_person_decides(
     screen.expect("? workspace__write changes the state of this world (state_change)")
     screen.expect('path  "a.txt"')
     screen.expect('text  "hi"')
-    screen.expect("the default policy")
+    screen.expect("A person is asked because it changes")
     for answer in answers:
         screen.expect(KEYS)
         screen.type(f"{answer}\n")

@@ -24,11 +24,11 @@ __all__ = ["describe_waiting_calls"]
 
 
 async def describe_waiting_calls(world: World, waiting: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns each call with `{chat_id, title, effect, card, rules, server, trust, asked_ns}` added. `title` is cut, with
-    hidden characters spelled out (`visible_name`); the chat has the whole. `card` has the words of the call's card
+    """Returns each call with `{chat_id, title, effect, card, rules, server, trust, asked_ns}` added. `title` is cut,
+    with hidden characters spelled out (`visible_name`); the chat has the whole. `card` has the words of the call's card
     (`CallCard`); `asked_ns` is None for a call whose record cannot be read; `rules` are the lines of the tool policy in
-    force that decide on the call; `server` is the name of the MCP server that the tool is of, and `trust` is `pinned` or
-    `quarantined`; None for other tools."""
+    force that decide on the call; `server` is the name of the MCP server that the tool is of, and `trust` is `pinned`
+    or `quarantined`; None for other tools."""
     node = world.manifest()
     policy = ToolPolicy.from_json(node["tool_policy"])
     specs = {spec.name: spec for spec in map(ToolSpec.from_json, node["toolset"])}
