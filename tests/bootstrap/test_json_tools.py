@@ -203,11 +203,12 @@ async def test_a_call_that_a_note_quotes_never_runs(server: Provider, tmp_path: 
         assert await whole(world)
 
 
-async def test_a_call_in_prose_is_an_answer(server: Provider, tmp_path: Path) -> None:
-    says(server, f"I would send {call('burn_note')}")
+async def test_a_call_in_prose_runs_nothing_and_is_no_answer(server: Provider, tmp_path: Path) -> None:
+    says(server, f"I would send {call('burn_note')}", "I did not burn it.")
     async with opened(tmp_path, server) as world:
         reply = await world.chat().send("Burn it.")
-        assert (reply.status, reply.tool_calls, RAN) == ("done", (), [])
+        assert (reply.status, reply.text, RAN) == ("done", "I did not burn it.", [])
+        assert refusals(world) == [("tool_call_invalid_format", "policy_denied", "tool_call_invalid_format")]
 
 
 async def test_a_final_decision_leads_to_the_answer_and_both_requests_count(server: Provider, tmp_path: Path) -> None:

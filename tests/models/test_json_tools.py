@@ -221,7 +221,7 @@ async def test_other_names_of_a_tool_and_its_arguments_are_known() -> None:
     assert (call.name, json.loads(call.arguments_json)) == ("weather", {"city": "Lyon"})
 
 
-@pytest.mark.parametrize("text", ["It is cold.", f"Look: {envelope()}", f"```python\n{envelope()}\n```\nDone.", ""])
+@pytest.mark.parametrize("text", ["It is cold.", f"Look: {envelope('old')}", ""])
 async def test_any_other_text_is_an_answer(text: str) -> None:
     answer = await answer_of(said(text))
     assert (answer.text, answer.tool_calls) == (text, ())
@@ -235,6 +235,10 @@ async def test_any_other_text_is_an_answer(text: str) -> None:
         (envelope(args={}), ("weather", "tool_call_invalid_args", "missing-required:city")),
         (envelope(tool="stove"), ("tool_call_unknown_tool", "tool_call_unknown_tool", "unknown-tool:stove")),
         (envelope() * 2, ("tool_call_multiple", "tool_call_multiple", "")),
+        *(
+            (text, ("tool_call_invalid_format", "tool_call_invalid_format", "text-around-object"))
+            for text in (f"Look: {envelope()}", f"```json\n{envelope()}\n```\nDone.", f"The nonce is {NONCE.upper()}.")
+        ),
         ("{", ("tool_call_invalid_format", "tool_call_invalid_format", "unterminated-json")),
     ],
 )
@@ -296,10 +300,13 @@ async def test_a_final_decision_is_followed_by_the_answer_in_words() -> None:
     assert "".join(event.delta for event in shown if isinstance(event, TextDelta)) == "Cold."
 
 
-async def test_a_call_in_the_answer_after_a_final_decision_is_text() -> None:
+async def test_a_nonce_in_the_answer_after_a_final_decision_is_not_shown() -> None:
     final = said(json.dumps({"action": "final", "nonce": NONCE}))
-    answer = await ask_model(TextModel(final, said(envelope())), request())
-    assert (answer.text, answer.tool_calls) == (envelope(), ())
+    shown: list[AiEvent] = []
+    answer = await ask_model(TextModel(final, said(f"Then: {envelope()}")), request(), on_event=shown.append)
+    assert rejection_of(answer)[1:] == ("tool_call_invalid_format", "text-around-object")
+    assert answer.requests == 2
+    assert "".join(event.delta for event in shown if isinstance(event, TextDelta)) == "Then: "
 
 
 # the screen
@@ -316,6 +323,14 @@ async def test_text_is_shown_while_it_grows() -> None:
     assert deltas == list("It is cold.")
     fenced = [event.delta for event in await _shown("```py\nx = {}\n```") if isinstance(event, TextDelta)]
     assert len(fenced) > 1
+
+
+@pytest.mark.parametrize("between", ["", " ", "\n  "])
+async def test_a_call_with_a_sentence_before_it_is_never_shown(between: str) -> None:
+    shown = await _shown(f"I use {{x}}. {{{between}{envelope()[1:]}")
+    assert "".join(event.delta for event in shown if isinstance(event, TextDelta)) == "I use {x}. "
+    quoted = f"Look: {envelope('old')} and {{"
+    assert "".join(event.delta for event in await _shown(quoted) if isinstance(event, TextDelta)) == quoted
 
 
 @pytest.mark.parametrize("wrap", [str, lambda text: f"```json\n{text}\n```", lambda text: f"\n \ufeff{text}"])

@@ -4,8 +4,9 @@
 a sound envelope. So policy, approvals, the runner and the records are the same as for any other model.
 
 Invariant: only a whole reply that is one sound envelope with this request's nonce becomes a call that may run. A reply
-that looks like an envelope and is none becomes an invalid call, which is refused and recorded; the model reads the
-reason and may try again while there are rounds. The nonce is derived from the key of the request, in a world the
+that looks like an envelope and is none, or that holds the nonce beside other words, becomes an invalid call, which is
+refused and recorded; the model reads the reason and may try again while there are rounds. So nobody is shown a nonce as
+an answer. The nonce is derived from the key of the request, in a world the
 intent's id: a retry has the same nonce, and the id depends on the digests of all messages of the request, so that none
 of them can hold it.
 """
@@ -150,7 +151,10 @@ async def _ask(
         held.show_rest()
         return answer
     if isinstance(found, FinalEnvelope):
-        return await _final(model, sent, answer, on_event)
+        answer = await _final(model, sent, answer, nonce, on_event)
+        found = _prose_with(nonce, answer.text)
+        if found is None:
+            return answer
     call = _tool_call(found, nonce) if isinstance(found, EnvelopeCall) else _rejected_call(found, answer.text, nonce)
     (on_event or _ignore)(Status("tool_use", call.name))
     return replace(answer, text="", tool_calls=(call,), finish_reason="tool_calls", items=(call,))
@@ -179,7 +183,7 @@ def _read(
 ) -> EnvelopeCall | FinalEnvelope | Rejection | None:
     if answer.tool_calls:
         return Rejection("tool_call_invalid_format", "native-call")
-    found = read_decision(answer.text, tools, nonce)
+    found = read_decision(answer.text, tools, nonce) or _prose_with(nonce, answer.text)
     if isinstance(found, EnvelopeCall | FinalEnvelope) and answer.finish_reason in _CUT:
         return Rejection("tool_call_invalid_format", "cut-off")
     if must_call and (found is None or isinstance(found, FinalEnvelope)):
@@ -187,16 +191,24 @@ def _read(
     return found
 
 
+def _prose_with(nonce: str, text: str) -> Rejection | None:
+    """Returns why a reply in words is no answer: it holds the nonce, so it was to be a call or a decision."""
+    return Rejection("tool_call_invalid_format", "text-around-object") if nonce in text.lower() else None
+
+
 _CUT: Final = ("length", "content_filter", "error")
 
 
 async def _final(
-    model: LanguageModel, sent: GenerateRequest, decided: Completion, on_event: OnEvent | None
+    model: LanguageModel, sent: GenerateRequest, decided: Completion, nonce: str, on_event: OnEvent | None
 ) -> Completion:
     """Returns the answer in words of a model that decided to call no more tools, with the usage of both requests."""
     items = (*sent.items, Message("assistant", (Text('{"action": "final"}'),)), _user(Text(FINAL_TEXT)))
     again = replace(sent, items=items, idempotency_key=f"{sent.idempotency_key}-final")
-    answer = await model.generate(again, on_event=on_event)
+    held = _HeldReply(on_event or _ignore)
+    answer = await model.generate(again, on_event=held.take)
+    if _prose_with(nonce, answer.text) is None:
+        held.show_rest()
     return replace(
         _without_calls(answer),
         usage=_usage_of_both(decided.usage, answer.usage),
@@ -317,33 +329,51 @@ def _user(*parts: Part) -> Message:
 
 
 class _HeldReply:
-    """Shows a reply while it grows, unless it begins like an envelope: text that turns out to be a call is never
-    shown."""
+    """Shows a reply while it grows, up to where an envelope may begin: text that turns out to be a call, or a part of
+    one, is never shown."""
 
     def __init__(self, emit: Callable[[AiEvent], None]) -> None:
         self._emit = emit
-        self._held: list[str] = []
+        self._held = ""
         self._is_envelope: bool | None = None
 
     def take(self, event: AiEvent) -> None:
         if not isinstance(event, TextDelta):
             self._emit(event)
             return
-        self._held.append(event.delta)
+        self._held += event.delta
         if self._is_envelope is None:
-            start = "".join(self._held)
-            self._is_envelope = True if len(start) > _LONGEST_START else begins_envelope(start)
+            self._is_envelope = True if len(self._held) > _LONGEST_START else begins_envelope(self._held)
         if self._is_envelope is False:
-            self.show_rest()
+            self._show_words()
+
+    def _show_words(self) -> None:
+        """Shows what is held up to an object that may be an envelope; once an object is one, nothing more."""
+        at = self._held.find("{")
+        while at >= 0:
+            first = self._held[at + 1 :].lstrip()
+            if any(first.startswith(name) for name in _NAMES):
+                self._is_envelope = True
+                break
+            if any(name.startswith(first) for name in _NAMES):
+                break
+            at = self._held.find("{", at + 1)
+        self._show(len(self._held) if at < 0 else at)
 
     def show_rest(self) -> None:
-        text, self._held = "".join(self._held), []
+        self._show(len(self._held))
+
+    def _show(self, length: int) -> None:
+        text, self._held = self._held[:length], self._held[length:]
         if text:
             self._emit(TextDelta(text))
 
 
 _LONGEST_START: Final = 1_000
 """The most characters that are looked at to find out how a reply begins; a longer undecided start is held back."""
+
+_NAMES: Final = ('"tool"', '"action"', '"args"', '"nonce"')
+"""The names with which the fields of an envelope begin."""
 
 
 def _ignore(_: AiEvent) -> None:
