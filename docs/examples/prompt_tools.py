@@ -37,7 +37,7 @@ async def main() -> None:
         await world.settle()
         print(proposal.state)
         await world.prompt_tools.skip_review(proposal.id, proposal.digest, "I have read it.")
-        approved = await world.prompt_tools.approve(proposal.id, proposal.digest)
+        approved = await world.prompt_tools.approve(proposal.id, proposal.digest, read=True)
         print(approved.state)
         [live] = [tool for tool in await world.prompt_tools.catalog() if not tool.locked]
         print(live.id, live.layer, live.version)

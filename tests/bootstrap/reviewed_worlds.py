@@ -12,7 +12,7 @@ from demiurge import World
 from demiurge.registry.prompt_tool import PromptTool
 from demiurge.registry.proposal import read_proposal
 
-__all__ = ["approve", "live", "opened", "proposals", "propose", "tool_in", "user_file"]
+__all__ = ["approve", "change_of", "live", "opened", "proposals", "propose", "tool_in", "user_file"]
 
 PROPOSAL = "sys/ToolProposal@1"
 
@@ -49,7 +49,7 @@ async def approve(world: World, name: str) -> None:
     for case in cell["manual"]:
         verdict = {**about, "case": case, "passed": True, "note": "Seen."}
         await world.submit("sys/ToolProposalVerdict@1", verdict)
-    await world.submit("sys/ToolProposalDecide@1", {**about, "verdict": "approve", "reason": ""})
+    await world.submit("sys/ToolProposalDecide@1", {**about, "verdict": "approve", "reason": "", "read": True})
     await world.settle()
     assert (await proposals(world))[name]["state"] == "approved", (await proposals(world))[name]
 
@@ -58,6 +58,13 @@ async def live(world: World) -> dict[str, str]:
     """Returns the digests of the live tools, by layer and id."""
     cell = await world.state("sys/ToolRegistry@1", "main")
     return {} if cell is None else {key: entry["digest"] for key, entry in cell["live"].items()}
+
+
+async def change_of(world: World, **changed: Any) -> dict[str, Any]:
+    """Returns a proposal that changes the version of a tool that is live."""
+    given = proposal_of(**{"proposalType": "modify", **changed})
+    versions = await world.prompt_tools.history(given["id"])
+    return {"baseHash": next(version.digest for version in versions if version.is_live), **given}
 
 
 def tool_in(**changed: Any) -> PromptTool:

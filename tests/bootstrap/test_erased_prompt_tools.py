@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bootstrap.reviewed_worlds import approve, propose
+from tests.bootstrap.reviewed_worlds import approve, change_of, propose
 from tests.provider import Provider, serving
-from tests.registry.proposals import proposal_of
 
 from demiurge import World
 
@@ -70,13 +69,12 @@ async def test_an_erased_tool_is_proposed_again_or_deleted(tmp_path: Path, provi
         await propose(world, "p1")
         await approve(world, "p1")
         await erase_live(world)
-        changed = {"proposalType": "modify", "prompt": "Name one slow sentence."}
-        made = await world.prompt_tools.propose(proposal_of(**changed))
+        made = await world.prompt_tools.propose(await change_of(world, prompt="Name one slow sentence."))
         assert "prompt" in [diff.field for diff in await world.prompt_tools.proposal_diff(made.id)]
         await approve(world, made.id)
         assert [tool.version for tool in await world.prompt_tools.catalog() if not tool.locked] == [2]
         assert await world.prompt_tools.damaged() == []
         await erase_live(world)
-        gone = await world.prompt_tools.propose(proposal_of(proposalType="delete"))
+        gone = await world.prompt_tools.propose(await change_of(world, proposalType="delete"))
         await approve(world, gone.id)
         assert await world.prompt_tools.damaged() == []

@@ -51,7 +51,7 @@ async def test_an_erased_proposal_is_never_approved(tmp_path: Path) -> None:
         await tools.skip_review(made.id, made.digest, "A test.")
         await world.erase(made.digest, "It was asked for.")
         with pytest.raises(NotFound) as refused:
-            await tools.approve(made.id, made.digest)
+            await tools.approve(made.id, made.digest, read=True)
         assert refused.value.code == "erased"
         shown = await tools.proposal(made.id)
         assert (shown.state, shown.version) == ("user_decision", None)

@@ -104,7 +104,7 @@ async def test_no_approval_needs_the_cases_on_a_model(world: World, server: Prov
     assert results(found) == [("quotes", False), ("no_quotes", False)]
     assert found.model_runs["cases"]["results"][0]["broken"] == ["reply: the model said nothing"]
     await world.prompt_tools.skip_review(made.id, made.digest, "I have read it.")
-    assert (await world.prompt_tools.approve(made.id, made.digest)).state == "approved"
+    assert (await world.prompt_tools.approve(made.id, made.digest, read=True)).state == "approved"
     await refused("wrong_state", world.prompt_tools.try_cases(made.id, made.digest))
 
 
@@ -114,7 +114,7 @@ async def test_good_replies_on_a_model_approve_nothing(world: World, server: Pro
     found = await world.acting_as(CHIEF).prompt_tools.try_cases(made.id, made.digest)
     assert results(found) == [("quotes", True), ("no_quotes", True)]
     assert (found.state, found.review) == ("chief_review", None)
-    await refused("not_reviewed", world.prompt_tools.approve(made.id, made.digest))
+    await refused("not_reviewed", world.prompt_tools.approve(made.id, made.digest, read=True))
 
 
 async def test_an_agent_may_not_try_cases(world: World, server: Provider) -> None:

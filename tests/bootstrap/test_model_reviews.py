@@ -80,7 +80,7 @@ async def test_a_model_reviews_and_the_user_still_decides(world: World, server: 
     assert [tool.id for tool in await world.prompt_tools.catalog() if not tool.locked] == []
     assert await is_whole(world)
     assert len(model.bodies) == 1  # a replay asks no model
-    await world.prompt_tools.approve(made.id, made.digest)
+    await world.prompt_tools.approve(made.id, made.digest, read=True)
     document = await world.prompt_tools.version("scene_pacer", 1)
     assert (document["review"]["kind"], document["approvedBy"]) == ("model", "user")
 
@@ -129,7 +129,7 @@ async def test_an_answer_of_another_form_is_a_failure_and_no_review(world: World
     assert (found.state, found.review) == ("chief_review", None)
     assert (found.model_runs["review"]["status"], found.model_runs["review"]["code"]) == ("failed", code)
     assert found.model_runs["review"]["tokens"] == 750
-    await refused("not_reviewed", world.prompt_tools.approve(made.id, made.digest))
+    await refused("not_reviewed", world.prompt_tools.approve(made.id, made.digest, read=True))
     asking(server)
     assert (await world.prompt_tools.ask_model(made.id, made.digest)).state == "user_decision"
     assert await is_whole(world)
@@ -198,7 +198,9 @@ async def test_nobody_forges_the_answer_of_a_model(world: World, server: Provide
     asking(server)
     made = await proposed(world)
     forged = {"proposal_id": made.id, "digest": made.digest, "recommend": "approve", **ANSWERS, "notes": ""}
-    await world.submit("sys/ToolProposalAssess@1", {**forged, "provider": "openai-chat", "model": "m", "by": "user"})
+    await world.submit(
+        "sys/ToolProposalAssess@1", {**forged, "provider": "openai-chat", "model": "m", "by": "user", "chiefs": []}
+    )
     answer = {"proposal_id": made.id, "number": 1, "case": "", "answer_ref": None, "code": None, "message": None}
     await world.submit("sys/ModelRunAnswered@1", {**answer, "tokens": 0, "cost_micros": 0})
     await world.settle()

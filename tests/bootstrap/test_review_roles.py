@@ -146,7 +146,7 @@ Act = Callable[[PromptToolRegistry], Awaitable[object]]
 @pytest.mark.parametrize(
     ("caller", "act"),
     [
-        (APPROVER, lambda tools: tools.approve("p1", ZERO)),
+        (APPROVER, lambda tools: tools.approve("p1", ZERO, read=True)),
         (AGENT, lambda tools: tools.reject("p1", ZERO, "No.")),
         (AGENT, lambda tools: tools.needs_changes("p1", ZERO, "No.")),
         (AGENT, lambda tools: tools.withdraw("p1", ZERO, "No.")),

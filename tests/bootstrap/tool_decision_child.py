@@ -11,7 +11,7 @@ from tests.bootstrap.reviewed_worlds import opened
 
 async def main(folder: Path, proposal: str, digest: str) -> None:
     async with opened(folder) as world:
-        await world.prompt_tools.approve(proposal, digest)
+        await world.prompt_tools.approve(proposal, digest, read=True)
 
 
 if __name__ == "__main__":

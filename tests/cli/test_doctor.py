@@ -129,7 +129,7 @@ def test_a_prompt_tool_whose_text_was_erased_is_named(demiurge: Any) -> None:
     made = demiurge("tools", "propose", json.dumps(proposal_of()), "--json").document
     digest = ("--digest", made["digest"])
     assert demiurge("tools", "review", made["id"], "--skip", "--reason", "A test.", *digest).status == 0
-    assert demiurge("tools", "approve", made["id"], *digest).status == 0
+    assert demiurge("tools", "approve", made["id"], "--read", *digest).status == 0
     live = demiurge("tools", "show", "scene_pacer", "--json").document["digest"]
     erased = demiurge("erase", live, "--why", "A test.")
     assert erased.status == 0, erased

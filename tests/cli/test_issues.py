@@ -34,6 +34,6 @@ def test_a_proposal_is_approved_by_its_issue(demiurge: Run) -> None:
     assert demiurge("tools", "review", made["id"], *skip).status == 0
     unread = demiurge("issues", "act", made["decision_issue"], "approve", "--json")
     assert (unread.status, unread.document["error"]["code"]) == (1, "digest_missing")
-    done = demiurge("issues", "act", made["decision_issue"], "approve", "--digest", made["digest"], "--json")
+    done = demiurge("issues", "act", made["decision_issue"], "approve", "--read", "--digest", made["digest"], "--json")
     assert (done.status, done.document["status"]) == (0, "closed")
     assert demiurge("tools", "show", made["tool"]).status == 0

@@ -36,17 +36,17 @@ def test_a_user_proposes_the_chief_reviews_and_the_user_approves(demiurge: Run, 
     made = demiurge("tools", "propose", file, "--json")
     assert made.status == 0, made.err
     pid, digest = made.document["id"], made.document["digest"]
-    early = demiurge("tools", "approve", pid, "--digest", digest, "--json")
+    early = demiurge("tools", "approve", pid, "--read", "--digest", digest, "--json")
     assert (early.status, early.document["error"]["code"]) == (1, "not_reviewed")
     assert "Missing: The Chief of Staff has not reviewed" in demiurge("tools", "review", pid).out
     chief = demiurge("tokens", "add", "chief:maya", "--role", "chief").out.strip()
     reviewed = demiurge("--token", chief, "tools", "review", pid, *REVIEW, "--digest", digest, "--json")
     assert (reviewed.status, reviewed.document["state"]) == (0, "user_decision")
-    assert demiurge("--token", chief, "tools", "approve", pid, "--digest", digest).status == 1
+    assert demiurge("--token", chief, "tools", "approve", pid, "--read", "--digest", digest).status == 1
     unread = demiurge("tools", "approve", pid, "--json")
     assert (unread.status, unread.document["error"]["code"]) == (1, "digest_missing")
     assert digest in unread.document["error"]["message"]
-    done = demiurge("tools", "approve", pid, "--digest", digest, "--reason", "It is useful.")
+    done = demiurge("tools", "approve", pid, "--read", "--digest", digest, "--reason", "It is useful.")
     assert (done.status, "scene_pacer is live in the layer user" in done.out) == (0, True), done.err
     assert demiurge("tools", "show", "scene_pacer", "--json").document["layer"] == "user"
     [version] = demiurge("tools", "history", "scene_pacer", "--json").document["versions"]
@@ -69,7 +69,7 @@ def test_an_agent_proposes_over_http_and_may_not_approve(demiurge: Run, process:
     pid, digest = made.document["id"], made.document["digest"]
     tested = demiurge(*served, "tools", "test", pid)
     assert (tested.status, tested.document["passed"]) == (0, True)
-    refused = demiurge(*served, "tools", "approve", pid, "--digest", digest)
+    refused = demiurge(*served, "tools", "approve", pid, "--read", "--digest", digest)
     assert (refused.status, refused.document["error"]["code"]) == (1, "role_missing")
     withdrawn = demiurge(*served, "tools", "withdraw", pid, "--digest", digest)
     assert withdrawn.document["state"] == "withdrawn"
@@ -177,7 +177,7 @@ def test_a_model_reviews_and_the_user_decides(demiurge: Run, provider: Provider,
     assert "with the model gpt-5-mini (openai-responses)" in done.out
     assert demiurge("tools", "review", made["id"], "--model", "m").status == 2
     assert demiurge("tools", "review", made["id"], "--by-model", "--skip", "--reason", "x").status == 2
-    approved = demiurge("tools", "approve", made["id"], "--digest", made["digest"])
+    approved = demiurge("tools", "approve", made["id"], "--read", "--digest", made["digest"])
     assert approved.status == 0, approved.err
 
 

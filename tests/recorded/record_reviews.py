@@ -57,11 +57,12 @@ def record_proposals(rec: Recorder) -> None:
     first = propose(rec, testCases=[*proposal_of()["testCases"], manual])
     verdict = ("--case", "by_eye", "--pass", "--note", "They are.", "--digest", first["digest"])
     rec.run("desk", "tools", "test", first["id"], *verdict)
-    decide(rec, first, "approve")
+    decide(rec, first, "approve", "--read")
     rec.turn("paced", "Is the hall slow?", text("It is not."))
     changed = "Read the scene. Name one paragraph that slows it down, with a quote."
-    decide(rec, propose(rec, proposalType="modify", prompt=changed), "approve")
-    decide(rec, propose(rec, id="our_style", name="Our style", target="project"), "approve")
+    base = rec.run("desk", "tools", "show", "scene_pacer")["digest"]
+    decide(rec, propose(rec, proposalType="modify", prompt=changed, baseHash=base), "approve", "--read")
+    decide(rec, propose(rec, id="our_style", name="Our style", target="project"), "approve", "--read")
     decide(rec, propose(rec, id="scene_judge", name="Scene judge"), "reject", "--reason", "One is enough.")
     decide(rec, propose(rec, id="scene_cutter", name="Scene cutter"), "needs-changes", "--reason", "Say how much.")
     gone = propose(rec, id="scene_counter", name="Scene counter")

@@ -82,11 +82,11 @@ async def test_an_open_proposal_is_approved_and_is_in_the_next_turn(
 ) -> None:
     async with opened(recording, name) as world:
         reviewed = await proposal_for(world, "gate_keeper", "user_decision")
-        assert (await world.prompt_tools.approve(reviewed.id, reviewed.digest)).state == "approved"
+        assert (await world.prompt_tools.approve(reviewed.id, reviewed.digest, read=True)).state == "approved"
         back = await proposal_for(world, "scene_pacer", "chief_review")
         await world.prompt_tools.skip_review(back.id, back.digest, WHY)
         await world.prompt_tools.record_verdict(back.id, back.digest, "by_eye", True, WHY)
-        assert (await world.prompt_tools.approve(back.id, back.digest)).state == "approved"
+        assert (await world.prompt_tools.approve(back.id, back.digest, read=True)).state == "approved"
         newest, *earlier = await world.prompt_tools.history("scene_pacer")
         assert (newest.version, newest.digest) == (3, earlier[-1].digest)
         assert (await world.chat("paced").send("And now?")).text == "Still here."
@@ -102,7 +102,7 @@ async def test_a_closed_proposal_stays_closed_and_an_open_issue_goes_on(recordin
         for tool, state in (("scene_judge", "rejected"), ("scene_counter", "withdrawn")):
             closed = await proposal_for(world, tool, state)
             with pytest.raises(Conflict):
-                await world.prompt_tools.approve(closed.id, closed.digest)
+                await world.prompt_tools.approve(closed.id, closed.digest, read=True)
         [issue] = [found for found in await world.issues.list(status="open") if found.title == "Two endings"]
         await world.issues.comment(issue.id, "Both.")
         shown = await world.issues.show(issue.id)

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from base64 import b64encode
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.registry.blocked_texts import BLOCKED, HARMLESS
+from tests.registry.blocked_texts import BLOCKED, HARMLESS, HARMLESS_ABROAD, INJECTIONS
 from tests.registry.proposals import proposal_of
 
 from demiurge.registry.blocked import blocked_passages
 from demiurge.registry.core_ids import CORE_IDS
 from demiurge.registry.findings import Finding
+from demiurge.registry.pack.load import core_tools
 from demiurge.registry.prompt_tool import PromptTool
 from demiurge.registry.proposal import read_proposal
 from demiurge.registry.static_checks import MAX_CATALOG, MAX_GIVEN, SHIPPED_CALLS, SOFT_PROMPT, static_findings
@@ -320,3 +322,22 @@ def test_a_phrase_is_found_however_it_is_spelled(base: tuple[str, str], chance: 
     found = [one for one in blocked_passages(f"Read. {text}. Quote.") if one.code == base[1]]
     assert found, text
     assert all(6 <= one.start < one.end <= 6 + len(text) for one in found)
+
+
+def test_plain_injections_are_blocked_in_five_languages_and_in_base64() -> None:
+    missed = [text for text in INJECTIONS if not codes(found_in(prompt=f"Read the scene.\n{text}"))]
+    assert missed == []
+    encoded = [b64encode(text.encode()).decode() for text in INJECTIONS]
+    assert [text for text in encoded if "encoded_instructions" not in codes(found_in(prompt=f"Read. {text}"))] == []
+    safe = b64encode(b"Read the scene, and quote what is slow.").decode()
+    assert codes(found_in(prompt=f"Read. {safe}")) == set()
+
+
+def test_harmless_texts_of_those_languages_and_the_core_tools_are_not_blocked() -> None:
+    core = [text for tool in core_tools() for text in tool.to_json().values()]
+    blocked = [
+        text
+        for text in (*HARMLESS_ABROAD, *HARMLESS, *core)
+        if any(found.severity == "block" for found in blocked_passages(text))
+    ]
+    assert blocked == []

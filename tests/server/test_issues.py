@@ -58,19 +58,21 @@ async def test_the_user_decides_on_a_proposal_by_its_issue(served: Served) -> No
     shown = (await user.get(path)).json()
     assert (shown["status"], shown["actions"]) == ("waiting-on-user", ["approve", "needs_changes", "reject"])
     assert (shown["proposal"], shown["digest"]) == (waiting["id"], digest)
-    for role in ("agent", "chief", "approver", "viewer"):
+    for role in ("agent", "approver", "viewer"):
         client = await served.client(role)
-        refused = await client.post(f"{path}/actions", json={"action": "approve", "digest": digest})
+        refused = await client.post(f"{path}/actions", json={"action": "approve", "read": True, "digest": digest})
         assert (refused.status_code, refused.json()["code"]) == (403, "role_missing"), role
     unread = await user.post(f"{path}/actions", json={"action": "approve"})
     assert (unread.status_code, unread.json()["code"]) == (422, "digest_missing")
     other = await user.post(f"{path}/actions", json={"action": "approve", "digest": f"sha256:{'0' * 64}"})
     assert (other.status_code, other.json()["code"]) == (409, "other_digest")
-    named = await user.post(f"{path}/actions", json={"action": "approve", "digest": digest, "actor": "user:ada"})
+    named = await user.post(
+        f"{path}/actions", json={"action": "approve", "read": True, "digest": digest, "actor": "user:ada"}
+    )
     assert (named.status_code, named.json()["code"]) == (422, "validation")
-    done = await user.post(f"{path}/actions", json={"action": "approve", "digest": digest})
+    done = await user.post(f"{path}/actions", json={"action": "approve", "read": True, "digest": digest})
     assert (done.status_code, done.json()["status"], done.json()["actions"]) == (200, "closed", [])
-    again = await user.post(f"{path}/actions", json={"action": "approve", "digest": digest})
+    again = await user.post(f"{path}/actions", json={"action": "approve", "read": True, "digest": digest})
     assert (again.status_code, again.json()["code"]) == (409, "no_action")
     assert (await user.get("/api/prompt-tools/scene_pacer")).json()["approved_by"] == "user:user"
 

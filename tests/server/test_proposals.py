@@ -29,8 +29,9 @@ async def proposed(client: httpx.AsyncClient, **changed: Any) -> dict[str, Any]:
 
 
 async def told(client: httpx.AsyncClient, path: str, **body: Any) -> tuple[int, str]:
-    """Posts, and returns the status with the code of the error or the state that the proposal has now."""
-    answer = await client.post(path, json=body)
+    """Posts, and returns the status with the code of the error or the state that the proposal has now. An approval says
+    that the text was read."""
+    answer = await client.post(path, json={"read": True, **body} if path.endswith("/approve") else body)
     found = answer.json()
     return answer.status_code, found.get("code") or found["state"]
 
@@ -80,7 +81,7 @@ async def test_a_proposal_is_returned_revised_and_approved_without_the_chief(ser
     assert await told(user, f"{path}/verdicts", **fresh, **case) == (200, "user_decision")
     assert await told(user, f"{path}/checks") == (200, "user_decision")
     assert await told(user, f"{path}/approve", **fresh) == (200, "approved")
-    assert (await user.get(path)).json()["review"]["kind"] == "skipped"
+    assert (await user.get(path)).json()["review"]["kind"] == "user"
 
 
 async def test_only_the_user_approves_and_only_once(served: Served) -> None:
@@ -91,7 +92,7 @@ async def test_only_the_user_approves_and_only_once(served: Served) -> None:
             assert await told(client, f"{path}/{verb}", **about, reason="Mine.") == (403, "role_missing"), (role, verb)
     user = await served.client()
     assert await told(user, f"{path}/approve", digest=f"sha256:{'0' * 64}") == (409, "other_digest")
-    wrong = await user.post(f"{path}/approve", json={"digest": f"sha256:{'0' * 64}"})
+    wrong = await user.post(f"{path}/approve", json={"read": True, "digest": f"sha256:{'0' * 64}"})
     assert wrong.json()["details"] == {"digest": about["digest"]}
     assert await told(user, f"{path}/approve", **about) == (200, "approved")
     assert await told(user, f"{path}/approve", **about) == (409, "wrong_state")
@@ -147,8 +148,9 @@ async def test_a_core_tool_is_locked_in_every_spelling(served: Served, spelling:
 async def test_the_second_of_two_changes_of_one_version_is_stale(served: Served) -> None:
     path, about = await ready(served)
     user = await served.client()
-    await user.post(f"{path}/approve", json=about)
-    change = {"proposalType": "modify"}
+    await user.post(f"{path}/approve", json={**about, "read": True})
+    base = (await user.get("/api/prompt-tools/scene_pacer")).json()["digest"]
+    change = {"proposalType": "modify", "baseHash": base}
     first = await ready(served, **change, prompt="Read the scene. Quote two slow paragraphs.")
     second = await ready(served, **change, prompt="Read the scene. Quote four slow paragraphs.")
     shown = (await user.get(f"{second[0]}/diff")).json()["fields"]
@@ -225,12 +227,16 @@ async def test_a_model_reviews_when_the_user_or_the_chief_asks(served: Served) -
     assert (await user.get(path)).json()["model_runs"]["review"]["code"] == "bad_answer"
     review = json.dumps({**about, "recommend": "modify", **ANSWERS})
     served.provider.say(served.provider.answer(served.provider.text(review)))
-    assert await told(chief, f"{path}/ask-model", **about, model="gpt-5-mini") == (200, "user_decision")
+    assert await told(chief, f"{path}/ask-model", **about, model="gpt-5-mini") == (200, "chief_review")
     found = (await user.get(path)).json()
     assert (found["review"]["kind"], found["review"]["model"], found["review"]["by"]) == (
         "model",
         "gpt-5-mini",
         "user:chief",
+    )
+    assert (found["chiefs"], found["missing"][0]) == (
+        ["user:chief"],
+        "The Chief of Staff has not reviewed this revision.",
     )
     assert await told(user, f"{path}/ask-model", **about, provider="nobody") == (400, "unknown_provider")
     assert await told(user, f"{path}/ask-model", **about, temperature=2) == (422, "validation")

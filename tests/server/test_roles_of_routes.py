@@ -136,7 +136,7 @@ ROWS = {
     "POST /api/proposals/{proposal_id}/skip-review": Row(USER, body={**READ, **WHY}),
     "POST /api/proposals/{proposal_id}/needs-changes": Row(JUDGES, body={**READ, **WHY}),
     "PUT /api/proposals/{proposal_id}": Row(USER, body=PROPOSAL),
-    "POST /api/proposals/{proposal_id}/approve": Row(USER, 409, body=READ),
+    "POST /api/proposals/{proposal_id}/approve": Row(USER, 409, body={**READ, "read": True}),
     "POST /api/proposals/{proposal_id}/reject": Row(USER, body={**READ, **WHY}),
     "POST /api/proposals/{proposal_id}/withdraw": Row(USER, 409, body=READ),
     "POST /api/proposals/{proposal_id}/ask-model": Row(JUDGES, 409, body=READ),
@@ -198,7 +198,7 @@ async def fill_proposals(user: httpx.AsyncClient) -> dict[str, str]:
     ]
     for one in made[:2]:
         await user.post(f"/api/proposals/{one['id']}/skip-review", json={"digest": one["digest"], **WHY})
-    await user.post(f"/api/proposals/{made[0]['id']}/approve", json={"digest": made[0]["digest"]})
+    await user.post(f"/api/proposals/{made[0]['id']}/approve", json={"digest": made[0]["digest"], "read": True})
     waiting = made[2]
     return {
         "proposal_id": waiting["id"],

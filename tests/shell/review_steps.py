@@ -32,7 +32,11 @@ REVIEW = {"recommend": "approve", "sensible": "Yes.", "overlaps": "No.", "violat
 async def propose(served: Served, role: str = "agent", **changed: Any) -> dict[str, Any]:
     """Submits a proposal as the caller with this role."""
     client = await served.client(role)
-    answer = await client.post("/api/proposals", json=proposal_of(**changed))
+    body = proposal_of(**changed)
+    if body["proposalType"] != "new":
+        live = (await client.get(f"/api/prompt-tools/{body['id']}")).json()
+        body = {"baseHash": live["digest"], **body}
+    answer = await client.post("/api/proposals", json=body)
     assert answer.status_code == 201, answer.text
     found: dict[str, Any] = answer.json()
     return found
@@ -81,8 +85,11 @@ def decision_of(page: Page) -> Locator:
 
 
 async def read_to_the_end(page: Page) -> None:
-    """Scrolls to the end of what has to be read before an approval."""
+    """Scrolls to the end of what has to be read before an approval, and ticks that it was read."""
     await page.locator("[data-end]").scroll_into_view_if_needed()
+    tick = decision_of(page).get_by_label("I have read the whole text")
+    if await tick.count():
+        await tick.check()
 
 
 async def answer_the_questions(page: Page) -> None:

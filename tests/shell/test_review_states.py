@@ -119,7 +119,7 @@ async def test_a_proposal_that_was_read_stays_with_its_date_after_a_failure(scre
 
 async def test_without_the_differences_a_change_is_not_approved(screen: Screen) -> None:
     first = await reviewed(screen.served)
-    await post(screen.served, "user", f"/api/proposals/{first['id']}/approve", digest=first["digest"])
+    await post(screen.served, "user", f"/api/proposals/{first['id']}/approve", digest=first["digest"], read=True)
     made = await reviewed(screen.served, proposalType="modify", prompt="Quote two slow paragraphs of the scene.")
     page = await screen.page("/chats")
     await page.route("**/diff", lambda route: route.abort())
@@ -129,4 +129,5 @@ async def test_without_the_differences_a_change_is_not_approved(screen: Screen) 
     await page.unroute_all()
     await page.get_by_role("button", name="Try again").click()
     await page.locator("[data-end]").scroll_into_view_if_needed()
+    await decision_of(page).get_by_label("I have read the whole text").check()
     await expect(decision_of(page).get_by_role("button", name="Approve")).to_be_enabled()

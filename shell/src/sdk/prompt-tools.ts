@@ -10,7 +10,7 @@ export interface PromptTool {
   name: string;
   archetype: string;
   scope: string;
-  usage_notes: string;
+  usageNotes: string;
   goals: string;
   guardrails: string;
   prompt: string;

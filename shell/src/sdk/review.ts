@@ -61,7 +61,8 @@ export interface CheckReport {
 export interface Review {
   digest: string;
   by: string;
-  kind: "chief" | "model" | "skipped";
+  /** `user`: there is no Chief of Staff, so a user acts as both. */
+  kind: "chief" | "model" | "user";
   recommend: "approve" | "modify" | "reject" | "";
   sensible: string;
   overlaps: string;
@@ -124,7 +125,9 @@ export interface ToolProposal {
   verdicts: CaseVerdict[];
   /** What it lacks before a user may approve it, as sentences. */
   missing: string[];
-  decision: { by: string; verdict: string; reason: string; at_ms: number; digest: string } | null;
+  /** The Chiefs of Staff of the world now; a model as `model:PROVIDER/MODEL`. Without one a user acts as both. */
+  chiefs: string[];
+  decision: { by: string; verdict: string; reason: string; read: boolean; at_ms: number; digest: string } | null;
   outcome: { code: string; message: string } | null;
   review_issue: string;
   decision_issue: string;
@@ -218,9 +221,9 @@ const DECISIONS: Record<IssueAction | "withdraw", string> = {
   reject: "/reject",
   withdraw: "/withdraw",
 };
-/** Decides on the proposal that has this digest. */
-export const decisionPost = (id: string, action: IssueAction | "withdraw", digest: string, reason: string) =>
-  post<ToolProposal>(proposals(id, DECISIONS[action]), { digest, reason });
+/** Decides on the proposal that has this digest. An approval says that its text was read. */
+export const decisionPost = (id: string, action: IssueAction | "withdraw", digest: string, reason: string, read: boolean) =>
+  post<ToolProposal>(proposals(id, DECISIONS[action]), action === "approve" ? { digest, reason, read } : { digest, reason });
 
 export interface IssueQuery {
   status?: string;
@@ -235,8 +238,8 @@ export const issueGet = (id: string) => get<Issue>(issues(id));
 export const issuePost = (given: { title: string; body: string; assignee: string; tags: string[]; priority: string }) =>
   post<Issue>("/api/issues", given);
 export const commentPost = (id: string, body: string) => post<Issue>(issues(id, "/comments"), { body });
-export const actionPost = (id: string, action: IssueAction, digest: string, reason: string) =>
-  post<Issue>(issues(id, "/actions"), { action, digest, reason });
+export const actionPost = (id: string, action: IssueAction, digest: string, reason: string, read: boolean) =>
+  post<Issue>(issues(id, "/actions"), { action, digest, reason, read });
 /** The reason becomes a comment. */
 export const issueClose = (id: string, reason: string) => post<Issue>(issues(id, "/close"), { reason });
 export const issueReopen = (id: string, reason: string) => post<Issue>(issues(id, "/reopen"), { reason });

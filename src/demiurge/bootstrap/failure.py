@@ -13,14 +13,22 @@ from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.chat_state import ChatCell, Failed
 from demiurge.bootstrap.journal import Journal
+from demiurge.world.connections import CONNECTION_REFUSED
 from demiurge.world.history.trace import TracedRecord, lineage
 from demiurge.world.host import Accepted
+from demiurge.world.review.issue_unit import ISSUE_REFUSED
+from demiurge.world.review.model_run_unit import MODEL_RUN_REFUSED
+from demiurge.world.review.proposal_unit import REFUSED as PROPOSAL_REFUSED
 from demiurge.world.unit import Unit
 from demiurge.world.workspace import EDIT_REFUSED, REJECTED
 
-__all__ = ["failure", "failure_in"]
+__all__ = ["failure", "failure_in", "refusal"]
 
-REFUSALS = ("demiurge/ChatFailed@1", "demiurge/CallRefused@1", EDIT_REFUSED)
+CHAT_FAILED = "demiurge/ChatFailed@1"
+REFUSALS = (
+    *(CHAT_FAILED, "demiurge/CallRefused@1", EDIT_REFUSED, CONNECTION_REFUSED),
+    *(PROPOSAL_REFUSED, ISSUE_REFUSED, MODEL_RUN_REFUSED),
+)
 """Events with a code and a message that say no."""
 
 
@@ -29,6 +37,17 @@ async def failure(backend: Backend, accepted: Accepted) -> Failed | None:
     failed, or the turn that it began did. None if there is none."""
     records = Journal(backend).read(accepted.unit, accepted.seq)
     return await failure_in(backend, lineage(records, (accepted.unit, accepted.seq)))
+
+
+async def refusal(backend: Backend, accepted: Accepted) -> Failed | None:
+    """Returns why the unit of the event did not take it; None if it did. A turn that failed later was taken."""
+    records = lineage(Journal(backend).read(accepted.unit, accepted.seq), (accepted.unit, accepted.seq))
+    for record in records:
+        value = record.body.get("value", {})
+        began = record.kind == "event" and record.body["schema"] == CHAT_FAILED and value["round"] > 0
+        if _is_derived(record) and not began and (found := _refused(record.body["schema"], value)) is not None:
+            return found
+    return None
 
 
 async def failure_in(backend: Backend, found: Sequence[TracedRecord]) -> Failed | None:
@@ -47,8 +66,11 @@ def _failed(record: TracedRecord) -> Failed | None:
         return _as_failed(body["error"])
     if record.kind == "plan_ended" and body["status"] == "error":
         return _as_failed(body)
-    is_derived = record.kind == "event" and isinstance(record.cause, int)
-    return _refused(body["schema"], body.get("value", {})) if is_derived else None
+    return _refused(body["schema"], body.get("value", {})) if _is_derived(record) else None
+
+
+def _is_derived(record: TracedRecord) -> bool:
+    return record.kind == "event" and isinstance(record.cause, int)
 
 
 def _as_failed(node: Mapping[str, Any]) -> Failed:

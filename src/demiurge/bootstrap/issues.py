@@ -60,18 +60,22 @@ class IssueBoard:
         await self.backend.run.submit_review(ISSUE_COMMENT, value)
         return await self.show(issue_id)
 
-    async def act(self, issue_id: str, action: str, reason: str = "", digest: str | None = None) -> IssueView:
+    async def act(
+        self, issue_id: str, action: str, reason: str = "", digest: str | None = None, *, read: bool = False
+    ) -> IssueView:
         """Takes one of the issue's actions: the decision on its proposal. `digest`: that of the proposal that was
-        read; an approval needs it. Raises InvalidValue (`no_action`, `digest_missing`), and as
-        `PromptToolRegistry.approve`."""
+        read, `read`: its text was read whole; an approval needs both. Raises InvalidValue (`no_action`,
+        `digest_missing`), and as `PromptToolRegistry.approve`."""
         issue = await self.show(issue_id)
         if action not in issue.actions or issue.proposal is None:
             offered = ", ".join(issue.actions) or "none"
             raise InvalidValue(f"The issue {issue_id} has no action {action} (it has: {offered}).", code="no_action")
         if digest is None and action == "approve":
             raise InvalidValue("Name the digest of the proposal that you approve.", code="digest_missing")
-        value = {"proposal_id": issue.proposal, "digest": digest or issue.digest, "verdict": action, "reason": reason}
-        await self.backend.run.submit_review(PROPOSAL_DECIDE, value)
+        about = {"proposal_id": issue.proposal, "digest": digest or issue.digest}
+        await self.backend.run.submit_review(
+            PROPOSAL_DECIDE, {**about, "verdict": action, "reason": reason, "read": read}
+        )
         return await self.show(issue_id)
 
     async def close(self, issue_id: str, reason: str = "") -> IssueView:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.bootstrap.shipped_tools import CORE_PACK_SETTINGS
 from demiurge.errors import InvalidValue
+from demiurge.models.providers import PROVIDERS
 from demiurge.models.request import temperature_text
 from demiurge.values.refs import parse_ref
 from demiurge.world.manifest import Folder, Problem, problems
@@ -46,6 +47,11 @@ def _is_temperature(value: Any) -> bool:
     return isinstance(value, str) and _holds(temperature_text, value)
 
 
+def _is_model(value: Any) -> bool:
+    provider, _, model = value.partition("/") if isinstance(value, str) else ("", "", "")
+    return provider in PROVIDERS and bool(model) and model.isprintable()
+
+
 def _is_budget(value: Any) -> bool:
     limits = frozenset({"max_requests", "max_tokens", "max_cost_micros"})
     return isinstance(value, Mapping) and value.keys() <= limits and all(map(_whole(0).accepts, value.values()))
@@ -66,6 +72,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "max_tool_rounds": _whole(0),
     "system_ref": Setting("the ref of a blob", lambda value: isinstance(value, str) and _holds(parse_ref, value)),
     "prompt_catalog": _one_of("index", "full", "off"),
+    "chief": Setting("a provider and a model, such as anthropic/claude-sonnet-4-5", _is_model),
     "core_pack": _one_of(*CORE_PACK_SETTINGS),
     "model_runs": Setting(
         "an object with any of max_requests, max_tokens, max_cost_micros, each a whole number from 0", _is_budget

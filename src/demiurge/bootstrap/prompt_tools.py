@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.backend.chiefs import chief_model
 from demiurge.bootstrap.backend.layer_sync import ExportedTools, LayerStatus
-from demiurge.bootstrap.backend.review_views import CatalogTool, ToolProposalView, ToolVersion
+from demiurge.bootstrap.backend.review_views import CATALOG_FACTS, CatalogTool, ToolProposalView, ToolVersion
 from demiurge.bootstrap.model_run_outcome import require_done
 from demiurge.bootstrap.models import Choice
 from demiurge.errors import Conflict, Damaged, InvalidValue, NotFound
 from demiurge.models.providers import provider as provider_row
 from demiurge.registry.core_ids import core_id_of, require_unlocked
 from demiurge.registry.prompt_tool import FIELDS, PromptTool
-from demiurge.registry.proposal import read_proposal
+from demiurge.registry.proposal import TARGETS, read_proposal
+from demiurge.registry.tool_copy import copy_of
 from demiurge.registry.tool_diff import FieldDiff, tool_diff
 from demiurge.values.clock import SystemEntropy
 from demiurge.world.review.model_run_unit import CASES, MODEL_RUN_ASK, REVIEW
@@ -40,8 +42,9 @@ class PromptToolRegistry:
 
     The methods that change something take the `digest` of the proposal that the caller has read, and raise Conflict
     (`other_digest`) if it was revised since. They raise UsageError (`role_missing`, `core_tool_locked`), NotFound
-    (`no_proposal`, `no_tool`), Conflict (`wrong_state`, `not_reviewed`, `not_checked`, `checks_failed`,
-    `verdict_missing`), InvalidValue (`invalid_proposal`, `reason_missing`), Unavailable."""
+    (`no_proposal`, `no_tool`), Conflict (`wrong_state`, `not_reviewed`, `chief_present`, `not_checked`,
+    `checks_failed`, `verdict_missing`), InvalidValue (`invalid_proposal`, `id_is_callable`, `reason_missing`,
+    `not_read`), Unavailable."""
 
     backend: Backend = field(repr=False)
     choice: Choice
@@ -64,25 +67,33 @@ class PromptToolRegistry:
         return found
 
     async def propose(self, given: Mapping[str, Any], revises: str | None = None) -> ToolProposalView:
-        """Submits a proposal, or a revision of the proposal `revises`. `given`: the proposal as a file holds it; of a
-        change, fields that are missing are those of the live tool."""
+        """Submits a proposal, or a revision of the proposal `revises`. `given`: the proposal as a file holds it. A tool
+        of the catalog as `GET /api/prompt-tools/{id}` answers it, whole, may be changed and sent: its `digest` is the
+        `baseHash` of a change, its `layer` the `target`, and its other facts say nothing. A change names the version
+        that its author has read; fields that are missing are those of that version."""
         text = read_proposal(await self._completed(given)).encode().decode()
         if revises is not None:
             return await self._sent(PROPOSAL_REVISE, revises, {}, text)
         return await self._sent(PROPOSAL_SUBMIT, f"p{SystemEntropy().token(5).hex()}", {}, text)
 
     async def _completed(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns a proposal with the fields and the digest of the live tool that it changes."""
+        """Returns a proposal without the facts of a tool that was read, and with the fields of the version that it
+        changes."""
+        was_read = given.keys() >= CATALOG_FACTS
+        body = {name: value for name, value in given.items() if not (was_read and name in (*CATALOG_FACTS, "kind"))}
+        if was_read and given["layer"] in TARGETS:
+            body.setdefault("target", given["layer"])
         if given.get("proposalType") not in ("modify", "delete") or not isinstance(given.get("id"), str):
-            return given
+            return body
         require_unlocked(given["id"])
-        digest = await self._live_digest(given["id"], str(given.get("target", "user")))
-        if digest is None:
-            return given
+        if was_read:
+            body.setdefault("baseHash", given["digest"])
+        base = body.get("baseHash")
         record: Mapping[str, Any] = {}
-        with suppress(NotFound, Damaged):  # then the proposal has to have all fields itself
-            record = await self._approved(digest)
-        return {"baseHash": digest, **record, **given}
+        if isinstance(base, str):
+            with suppress(NotFound, Damaged):  # then the proposal has to have all fields itself
+                record = await self._approved(base)
+        return {**record, **body}
 
     async def _live_digest(self, tool_id: str, layer: str) -> str | None:
         """Returns the digest of the live tool of a layer, None if the layer has none with this id."""
@@ -116,14 +127,17 @@ class PromptToolRegistry:
         return await self._sent(PROPOSAL_REVIEW, proposal_id, value)
 
     async def skip_review(self, proposal_id: str, digest: str, reason: str) -> ToolProposalView:
-        """Goes on without a review of the Chief of Staff, which is recorded. Takes the role `user`."""
+        """Goes on without a review of the Chief of Staff: the user acts as both, which is recorded. Takes the role
+        `user`. Raises Conflict (`chief_present`) if the world has a Chief of Staff."""
         return await self._sent(PROPOSAL_SKIP, proposal_id, {"digest": digest, "reason": reason})
 
     async def ask_model(
         self, proposal_id: str, digest: str, provider: str | None = None, model: str | None = None
     ) -> ToolProposalView:
         """Asks a model to review the proposal in the place of the Chief of Staff, and waits for the answer. Its review
-        is advice: a user decides. `provider`, `model`: those of the world by default. Takes the role `user` or `chief`.
+        is advice: a user decides. It counts as the Chief's where the manifest's setting `chief` names this model, or
+        where there is no Chief of Staff. `provider`, `model`: those of that setting by default, else the world's. Takes
+        the role `user` or `chief`.
 
         Raises Conflict if nothing came of the run (`budget_exceeded`, `busy`, `reviewed`: a person has reviewed the
         revision), Unavailable with the code of the provider's error, InvalidValue if the answer is no review
@@ -147,9 +161,10 @@ class PromptToolRegistry:
     async def _model_run(
         self, run: Mapping[str, Any], proposal_id: str, digest: str, provider: str | None, model: str | None
     ) -> ToolProposalView:
-        row = provider_row(provider or self.choice.provider)
-        usual = self.choice.model if row.name == self.choice.provider else row.default_model
-        await self.proposal(proposal_id)
+        chief = chief_model((await self.proposal(proposal_id)).chiefs) if run["kind"] == REVIEW else None
+        own = chief or (self.choice.provider, self.choice.model)
+        row = provider_row(provider or own[0])
+        usual = own[1] if row.name == own[0] else row.default_model
         value = {**run, "digest": digest, "provider": row.name, "model": model or usual}
         view = await self._sent(MODEL_RUN_ASK, proposal_id, value)
         require_done(view.model_runs[run["kind"]])
@@ -166,10 +181,12 @@ class PromptToolRegistry:
         """Runs the checks of a proposal again."""
         return await self._sent(PROPOSAL_CHECK, proposal_id, {})
 
-    async def approve(self, proposal_id: str, digest: str, reason: str = "") -> ToolProposalView:
-        """Approves the proposal that has this digest, and puts the tool into the catalog. Takes the role `user`. If
-        another version is live than the one that it changes, the proposal that is returned is `stale`."""
-        return await self._decided(proposal_id, digest, "approve", reason)
+    async def approve(self, proposal_id: str, digest: str, reason: str = "", *, read: bool) -> ToolProposalView:
+        """Approves the proposal that has this digest, and puts the tool into the catalog. Takes the role `user`.
+        `read`: the user has read the whole text of the tool, which is recorded; without it nothing is approved
+        (`not_read`). If another version is live than the one that it changes, the proposal that is returned is
+        `stale`."""
+        return await self._decided(proposal_id, digest, "approve", reason, read=read)
 
     async def needs_changes(self, proposal_id: str, digest: str, reason: str) -> ToolProposalView:
         """Returns the proposal to its author. Takes the role `user` or `chief`."""
@@ -229,6 +246,17 @@ class PromptToolRegistry:
         body.pop("baseHash", None)
         return await self.propose(body if live is None else {**body, "baseHash": live})
 
+    async def copy(self, tool_id: str, new_id: str, rationale: str, layer: str = "user") -> ToolProposalView:
+        """Proposes a copy of a tool of the catalog, such as a core tool, under an id of its own. A copy of a core tool
+        has test cases for a person; one of an approved tool has the examples and the test cases of its proposal. Raises
+        NotFound (`no_tool`; `erased`: the text of the tool's proposal was)."""
+        tool = await self.show(tool_id)
+        body = copy_of(PromptTool.from_json(tool.to_json()), new_id, rationale, layer)
+        if tool.proposal is not None:
+            approved = _body(await self.proposal(tool.proposal))
+            body |= {name: approved[name] for name in ("examples", "testCases")}
+        return await self.propose(body)
+
     async def files(self) -> list[LayerStatus]:
         """Returns the state of the layer files of the user and of the project; changes nothing. Takes the role
         `user`."""
@@ -255,8 +283,11 @@ class PromptToolRegistry:
             raise NotFound(f"There is no version {version} of {tool_id}; {hint}", code="no_version")
         return chosen[0]
 
-    async def _decided(self, proposal_id: str, digest: str, verdict: str, reason: str) -> ToolProposalView:
-        return await self._sent(PROPOSAL_DECIDE, proposal_id, {"digest": digest, "verdict": verdict, "reason": reason})
+    async def _decided(
+        self, proposal_id: str, digest: str, verdict: str, reason: str, *, read: bool = False
+    ) -> ToolProposalView:
+        value = {"digest": digest, "verdict": verdict, "reason": reason, "read": read}
+        return await self._sent(PROPOSAL_DECIDE, proposal_id, value)
 
     async def _sent(
         self, schema: str, proposal_id: str, value: Mapping[str, Any], text: str | None = None

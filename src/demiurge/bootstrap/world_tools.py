@@ -19,8 +19,10 @@ from typing import Any, TypeAlias
 from demiurge.bootstrap.manifest_change import TOOLS_REFRESHED, ManifestChange
 from demiurge.bootstrap.shipped_tools import SHIPPED_TOOLS
 from demiurge.errors import DemiurgeError, Unavailable
+from demiurge.registry.core_ids import core_id_of
 from demiurge.tools.authoring.tool import Tool, as_tool
 from demiurge.tools.bound import BoundTool
+from demiurge.tools.errors import PromptValidationError
 from demiurge.tools.source import AnyTool, AsyncToolSource, StaticToolSource, ToolSource, as_source
 from demiurge.tools.spec import ToolSpec
 
@@ -35,11 +37,12 @@ sources."""
 
 class WorldTools:
     """The shipped tools, and then those of `given`, in order. A source that lists asynchronously has no tools until the
-    first `refresh`. Raises PromptValidationError, as StaticToolSource does."""
+    first `refresh`. Raises PromptValidationError, as StaticToolSource does, and for a tool with the id of a core tool
+    in any spelling."""
 
     def __init__(self, given: GivenTools) -> None:
         self._given = _several(given)
-        self._listed = StaticToolSource((*SHIPPED_TOOLS, *_present(self._given, {})))
+        self._listed = _with_shipped(_present(self._given, {}))
         self._servers: Mapping[str, BoundTool] = MappingProxyType({})
         """The tools of the world's MCP servers."""
         self.is_waiting = any(isinstance(entry, AsyncToolSource) for entry in self._given)
@@ -101,7 +104,7 @@ class WorldTools:
         """Lists the sources and returns what there is now; nothing changes here. Raises as `refresh`."""
         asked = {at: entry for at, entry in enumerate(self._given) if isinstance(entry, AsyncToolSource)}
         answers = {at: await _asked(source) for at, source in asked.items()}
-        return StaticToolSource((*SHIPPED_TOOLS, *_present(self._given, answers)))
+        return _with_shipped(_present(self._given, answers))
 
     async def refresh(self, put_in_force: Callable[[ManifestChange], Awaitable[None]]) -> bool:
         """Lists the sources again and puts what they list in force. Returns whether a spec differs.
@@ -154,6 +157,19 @@ def _several(given: GivenTools) -> Sequence[ToolOrSource]:
         return [given]
     entries = list(given) if isinstance(given, Iterable) else [as_source(given)]
     return [entry if is_tool_or_source(entry) else as_tool(entry) for entry in entries]
+
+
+def _with_shipped(given: Iterable[Tool[Any, Any] | BoundTool]) -> StaticToolSource:
+    """Returns the shipped tools and those that were given. Raises PromptValidationError."""
+    own = list(given)
+    for name in (tool.spec.name if isinstance(tool, BoundTool) else tool.name for tool in own):
+        core_id = core_id_of(name)
+        if core_id is not None:
+            raise PromptValidationError(
+                f"{name!r} stands for the core tool {core_id}, which nobody shadows: give the tool another id",
+                placeholder="name",
+            )
+    return StaticToolSource((*SHIPPED_TOOLS, *own))
 
 
 def _present(

@@ -12,7 +12,7 @@ from demiurge.cli import output
 from demiurge.cli.argument import read_text, utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.proposal_lines import block, one_line, when
-from demiurge.cli.proposals import agreed_digest, require_taken_over
+from demiurge.cli.proposals import APPROVE, READ, agreed_digest, require_taken_over
 from demiurge.cli.world import opened
 from demiurge.world.review.issue_unit import PRIORITIES, STATUSES
 
@@ -91,18 +91,20 @@ def comment(issue_id: str, body: str) -> None:
 @click.argument("action", type=click.Choice((*_ACTIONS, "needs-changes")), metavar="ACTION")
 @_reason
 @click.option("--digest", metavar="D", callback=utf8_text, help="The digest of the proposal that you read.")
-def act(issue_id: str, action: str, reason: str, digest: str | None) -> None:
+@READ
+def act(issue_id: str, action: str, reason: str, digest: str | None, read: bool) -> None:
     """Decide by an issue on its proposal: ACTION is approve, needs-changes or reject.
 
-    To approve without --digest, the proposal is shown and you are asked, which takes a terminal.
+    To approve takes --digest and --read. Without --digest the proposal is shown and you are asked, which takes a
+    terminal.
     """
     action = action.replace("-", "_")
     with opened() as opening:
         world, portal = opening
         proposal = portal.run(world.issues.show(issue_id)).proposal
         if action == "approve" and digest is None and proposal is not None:
-            digest = agreed_digest(opening, proposal, action)
-        issue = portal.run(world.issues.act(issue_id, action, reason, digest))
+            digest, read = agreed_digest(opening, proposal, APPROVE), True
+        issue = portal.run(world.issues.act(issue_id, action, reason, digest, read=read))
         if action == "approve" and proposal is not None:
             require_taken_over(portal.run(world.prompt_tools.proposal(proposal)))
     output.result(asdict(issue), f"{proposal}: {action} is recorded, and {issue.id} is {issue.status}.")

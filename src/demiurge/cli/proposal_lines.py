@@ -76,14 +76,24 @@ def proposal_lines(view: ToolProposalView, diffs: Sequence[FieldDiff]) -> list[s
     lines += ["", *check_lines(view), *review_lines(view), *tried_lines(view), *_verdict_lines(view.verdicts)]
     if view.decision is not None:
         decided = view.decision
-        lines.append(f"Decision: {decided['verdict']} by {one_line(decided['by'])}, {when(decided['at_ms'])}")
+        has_read = ", who read it" if decided["read"] else ""
+        lines.append(f"Decision: {decided['verdict']} by {one_line(decided['by'])}{has_read}, {when(decided['at_ms'])}")
         lines += block(decided["reason"]) if decided["reason"].strip() else []
     if view.outcome is not None:
         lines.append(f"Not taken over: {one_line(view.outcome['message'])}")
     if view.version is not None:
         lines.append(f"It is version {view.version} of {view.tool}.")
     lines += [f"Missing: {one_line(sentence)}" for sentence in view.missing]
+    if not view.chiefs and view.state == "chief_review":
+        lines.append("This world has no Chief of Staff: a user acts as both (--skip), or asks a model (--by-model).")
     return [*lines, f"Issues: {view.review_issue}, {view.decision_issue}"]
+
+
+CLEAN: Final = "nothing that is known to be wrong was found"
+UNSEEN: Final = (
+    "  The checks look for known patterns. What other words, another language or a picture of words would make a model "
+    "do, they can't see: read the text."
+)
 
 
 def check_lines(view: ToolProposalView) -> list[str]:
@@ -91,7 +101,7 @@ def check_lines(view: ToolProposalView) -> list[str]:
     checks = view.checks
     if checks is None:
         return ["Checks: they have not run yet."]
-    lines = [f"Checks: {'passed' if checks['passed'] else 'not passed'}, {when(checks['at_ms'])}"]
+    lines = [f"Checks: {CLEAN if checks['passed'] else 'not passed'}, {when(checks['at_ms'])}"]
     lines += [f"  {one_line(checks['error'])}"] if checks["error"] else []
     report = checks["report"] or {"static": [], "platform": [], "cases": []}
     for finding in report["static"]:
@@ -101,7 +111,7 @@ def check_lines(view: ToolProposalView) -> list[str]:
     for result in report["platform"]:
         says = result["says"] if result["passed"] else result["problem"] or result["says"]
         lines.append(f"  {'ok' if result['passed'] else 'failed'}  {result['id']}: {one_line(says)}")
-    return [*lines, *map(_case_line, report["cases"])]
+    return [*lines, *map(_case_line, report["cases"]), UNSEEN]
 
 
 def _case_line(case: Mapping[str, Any]) -> str:
@@ -176,8 +186,8 @@ def _review_lines(review: Mapping[str, Any] | None) -> list[str]:
     if review is None:
         return ["Review: there is none yet."]
     by = f"by {one_line(review['by'])}, {when(review['at_ms'])}"
-    if review["kind"] == "skipped":
-        return [f"Review: skipped {by}", *block(review["notes"])]
+    if review["kind"] == "user":
+        return [f"Review: no Chief of Staff, so the user acts as both, {by}", *block(review["notes"])]
     model = f" with the model {one_line(review['model'])} ({one_line(review['provider'])})" if review["model"] else ""
     lines = [f"Review: recommends to {review['recommend']}, {by}{model}"]
     for name, question in _QUESTIONS.items():

@@ -23,9 +23,10 @@ from demiurge.cli.settings import settings
 from demiurge.cli.world import Opened, opened
 from demiurge.errors import InvalidValue
 from demiurge.registry.core_ids import require_unlocked
+from demiurge.registry.proposal import TARGETS
 from demiurge.registry.tool_diff import FieldDiff, to_json
 
-__all__ = ["PROPOSAL_COMMANDS", "agreed_digest", "require_taken_over"]
+__all__ = ["APPROVE", "PROPOSAL_COMMANDS", "READ", "agreed_digest", "require_taken_over"]
 
 STATES: Final = (
     *("chief_review", "user_decision", "returned", "approving"),
@@ -69,6 +70,21 @@ def propose(proposal: str, revise: str | None) -> None:
         output.notice(f"The checks did not pass: `demiurge tools review {made.id}` says why.")
 
 
+@click.command(name="copy", cls=Command)
+@click.argument("tool_id", metavar="ID", callback=utf8_text)
+@click.argument("new_id", metavar="NEW_ID", callback=utf8_text)
+@click.option("--reason", metavar="T", required=True, callback=utf8_text, help="Why, in 20 to 2000 characters.")
+@click.option("--layer", type=click.Choice(TARGETS), default="user", help="The layer of the copy (default: user).")
+def copy(tool_id: str, new_id: str, reason: str, layer: str) -> None:
+    """Propose a copy of a prompt tool, such as a core tool, under an id of its own. It is reviewed like any other.
+
+    `tools propose --revise` changes its text before it is approved.
+    """
+    with opened(create=True) as (world, portal):
+        made = portal.run(world.prompt_tools.copy(tool_id, new_id, reason, layer))
+    output.result(asdict(made), f"{made.id} proposes {made.tool}, a copy of {tool_id}: {made.state}.", made.digest)
+
+
 @click.command(name="proposals", cls=Command)
 @click.option("--state", type=click.Choice(STATES), help="Only proposals in this state.")
 @click.option("--tool", metavar="ID", callback=utf8_text, help="Only proposals for this prompt tool.")
@@ -96,7 +112,7 @@ def proposals(state: str | None, tool: str | None) -> None:
 @_text("violates", "The review's answer: does it violate a rule or a core tool?")
 @_text("changes", "The review's answer: what has to change?")
 @_text("notes", "Further words of the review.")
-@click.option("--skip", is_flag=True, help="Go on without a review of the Chief of Staff, which is recorded.")
+@click.option("--skip", is_flag=True, help="Act as Chief of Staff too, where there is none.")
 @_text("reason", "Why the review is skipped.")
 @click.option("--by-model", is_flag=True, help="Ask a model for the review; it is advice, and the user decides.")
 @_text("provider", "With --by-model: the provider (default: the world's).")
@@ -113,10 +129,10 @@ def review(
 ) -> None:
     """Print a proposal with its checks, its review, its differences and what is missing; or record the review.
 
-    With --recommend and the four answers the Chief of Staff reviews it; with --skip and --reason the user goes on
-    without a review. Both are about the revision with this --digest: without it the proposal is shown and you are
-    asked, which takes a terminal. With --by-model a model reviews the present revision, or the one with this --digest;
-    its review is advice.
+    With --recommend and the four answers the Chief of Staff reviews it. Where there is no Chief of Staff, a user goes
+    on with --skip and --reason as both. Both are about the revision with this --digest: without it the proposal is
+    shown and you are asked, which takes a terminal. With --by-model a model reviews the present revision, or the one
+    with this --digest; its review is advice.
     """
     answers = {name: given[name] for name in _ANSWERS}
     missing = [f"--{name}" for name in _ANSWERS if answers[name] is None]
@@ -150,7 +166,7 @@ def review(
             view = portal.run(tools.review(proposal_id, read, recommend, **said, notes=given["notes"] or ""))
         else:
             view = portal.run(tools.skip_review(proposal_id, read, str(reason)))
-    done = "skipped the review of" if skip else "reviewed"
+    done = "act as both Chief of Staff and user for" if skip else "reviewed"
     output.result(asdict(view), f"You {done} {view.id} ({view.digest}): {view.state}.")
 
 
@@ -211,6 +227,10 @@ def test(
     raise OutcomeError("checks_failed", f"The checks of {view.id} did not pass.", shown)
 
 
+APPROVE: Final = "you have read its whole text, and approve it"
+"""What a person agrees to who approves a proposal at a terminal."""
+READ: Final = click.option("--read", is_flag=True, help="Say that you have read the whole text of the tool; recorded.")
+
 Decide = Callable[[PromptToolRegistry, str, str, str], Coroutine[Any, Any, ToolProposalView]]
 
 
@@ -233,10 +253,24 @@ def _decision(
     return command
 
 
-def _approved(view: ToolProposalView) -> str:
+@click.command(name="approve", cls=Command)
+@_proposal_id
+@_digest
+@READ
+@_text("reason", "Why; it is recorded.")
+def approve(proposal_id: str, digest: str | None, read: bool, reason: str | None) -> None:
+    """Approve a proposal: the tool is then live. Takes the role user.
+
+    You say with --read that you have read the whole text of the tool: no check can tell that it is safe. Without
+    --digest the proposal is shown and you are asked, which takes a terminal.
+    """
+    with opened() as opening:
+        has_read = read or digest is None
+        about, because = _agreed(opening, proposal_id, APPROVE, digest, reason or "")
+        view = opening.portal.run(opening.world.prompt_tools.approve(proposal_id, about, because, read=has_read))
     require_taken_over(view)
     live = "is deleted" if view.kind == "delete" else "is live"
-    return f"{view.id} is approved: {view.tool} {live} in the layer {view.target}."
+    output.result(asdict(view), f"{view.id} is approved: {view.tool} {live} in the layer {view.target}.")
 
 
 def _agreed(opening: Opened, proposal_id: str, verb: str, digest: str | None, reason: str | None) -> tuple[str, str]:
@@ -303,14 +337,7 @@ def _ids_in(entry: Any) -> Iterator[str]:
 
 
 DECISIONS: Final = (
-    _decision(
-        "approve",
-        "Approve a proposal: the tool is then live. Takes the role user.",
-        "Why; it is recorded.",
-        PromptToolRegistry.approve,
-        _approved,
-        takes_reason=False,
-    ),
+    approve,
     _decision(
         "needs-changes",
         "Return a proposal to its author, who may propose a revision. Takes the role user or chief.",
@@ -337,4 +364,4 @@ DECISIONS: Final = (
     ),
 )
 
-PROPOSAL_COMMANDS: Final = (propose, proposals, review, test, *DECISIONS)
+PROPOSAL_COMMANDS: Final = (propose, copy, proposals, review, test, *DECISIONS)

@@ -4,7 +4,6 @@ tool without a model."""
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import asdict
 from typing import Any, cast
 
 import click
@@ -148,15 +147,15 @@ def _show(tool_id: str, wanted_id: str, options: RunOptions) -> None:
             prompt_tool = portal.run(world.prompt_tools.show(tool_id))
         except NotFound:
             raise missing_tool(tool_id, views) from None
-        output.result({"kind": "prompt", **asdict(prompt_tool)}, *_prompt_tool_lines(asdict(prompt_tool)))
+        output.result({"kind": "prompt", **prompt_tool.to_json()}, *_prompt_tool_lines(prompt_tool.to_json()))
 
 
 def _prompt_tool_lines(tool: dict[str, Any]) -> list[str]:
     layer = "Locked (core)" if tool["locked"] else f"layer {tool['layer']}, version {tool['version']}"
     lines = [f"{tool['id']}: {one_line(tool['name'])}", f"A prompt tool; {layer}; {tool['digest']}."]
-    for name in ("archetype", "scope", "usage_notes", "goals", "guardrails", "prompt"):
+    for name in ("archetype", "scope", "usageNotes", "goals", "guardrails", "prompt"):
         if tool[name]:
-            lines += ["", f"{name.replace('_', ' ')}:", *block(tool[name])]
+            lines += ["", f"{'usage notes' if name == 'usageNotes' else name}:", *block(tool[name])]
     return lines
 
 

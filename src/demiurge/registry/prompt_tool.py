@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.ids import is_reserved
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_of
 
@@ -89,6 +90,8 @@ def tool_problems(given: Mapping[str, Any]) -> list[tuple[str, str]]:
     texts = {name: _plain(text) for name, text in texts.items()}
     if not _ID.fullmatch(texts["id"]):
         wrong.append(("id", "has 3 to 48 lower-case letters, digits and '_', and begins with a letter"))
+    elif is_reserved(texts["id"]):
+        wrong.append(("id", f"is one of a tool that can be called: {texts['id'].partition('__')[0]}__ is for those"))
     for name, (fewest, most) in LIMITS.items():
         if not fewest <= len(texts[name].strip()) or len(texts[name]) > most:
             wrong.append((name, f"has {fewest} to {most} characters"))

@@ -6,13 +6,15 @@ platform safe: the text of a tool gives no permission, whatever it says.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
+from base64 import b64decode
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, Literal
 
-from demiurge.registry.blocked import blocked_passages
+from demiurge.registry.blocked import BlockedPassage, blocked_passages
 from demiurge.registry.catalog_text import full_text
 from demiurge.registry.core_ids import CORE_IDS, core_id_of, normal_id
 from demiurge.registry.findings import Finding
@@ -52,6 +54,8 @@ _CALLS: Final[tuple[tuple[str, Literal["block", "warn"]], ...]] = (
 )
 """The forms in which a text calls a tool. The last may also name a field of a result."""
 _ENCODED: Final = r"(?<![A-Za-z0-9+/_-])(?=[A-Za-z+/_-]*[0-9])(?=[0-9+/_-]*[A-Za-z])[A-Za-z0-9+/_-]{48,}={0,2}"
+_BASE64: Final = r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}={0,2}"
+_URL_SAFE: Final = str.maketrans("-_", "+/")
 _FILLERS: Final = re.compile(
     r"\b(?:the|a|an|core|tool|official|original|built|in|builtin|locked|default|real|standard|new|v?\d+)\b"
 )
@@ -197,6 +201,26 @@ def _encoded(text: ProposalText) -> Iterator[Finding]:
     for found in re.finditer(_ENCODED, text.text):
         message = "This looks like encoded data. A reviewer can't read it; write what it says, or leave it out."
         yield _finding(text, "encoded_data", *found.span(), "warn", message)
+    for found in re.finditer(_BASE64, text.text):
+        hidden = _decoded(found[0])
+        for passage in blocked_passages(hidden) if hidden is not None else ():
+            message = f"This is base64, and says: {_shown(hidden, passage)}. Nothing may be said in code."
+            yield _finding(text, "encoded_instructions", *found.span(), passage.severity, message)
+
+
+def _decoded(token: str) -> str | None:
+    """Returns the text that a token of base64 stands for; None if it stands for none."""
+    plain = token.rstrip("=").translate(_URL_SAFE)
+    try:
+        decoded = b64decode(plain + "=" * (-len(plain) % 4), validate=True).decode()
+    except ValueError:
+        return None
+    return decoded if sum(letter.isprintable() or letter.isspace() for letter in decoded) == len(decoded) else None
+
+
+def _shown(text: str, passage: BlockedPassage) -> str:
+    """Returns the passage in short, on one line."""
+    return json.dumps(text[passage.start : passage.end][:80], ensure_ascii=False)
 
 
 def _finding(

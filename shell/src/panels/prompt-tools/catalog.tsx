@@ -51,7 +51,7 @@ export function Catalog() {
 
 /** Returns whether a tool has the words of a search, and the archetype and the layer that were chosen. */
 function fits(tool: PromptTool, { text, archetype, layer }: { text: string; archetype: string; layer: string }): boolean {
-  const words = `${tool.id} ${tool.name} ${tool.usage_notes}`.toLowerCase();
+  const words = `${tool.id} ${tool.name} ${tool.usageNotes}`.toLowerCase();
   const isFor = archetype === "" || tool.archetype === archetype;
   return isFor && (layer === "" || tool.layer === layer) && words.includes(text.toLowerCase());
 }
@@ -78,7 +78,7 @@ function Found({ tools, all }: { tools: PromptTool[]; all: number }) {
               </span>
               <span className="faint when">
                 <bdi>
-                  <Verbatim text={tool.usage_notes} />
+                  <Verbatim text={tool.usageNotes} />
                 </bdi>
               </span>
             </Link>

@@ -20,8 +20,8 @@ export function ChecksReport({ proposal, reload }: { proposal: ToolProposal; rel
     <section className="card" aria-labelledby="checks">
       <div className="title-line">
         <h2 id="checks">Checks</h2>
-        <span role="status" className={`state ${checks === null ? "running" : checks.passed ? "done" : "failed"}`}>
-          {sending !== undefined ? "running" : checks === null ? "have not run on this revision" : checks.passed ? "passed" : "did not pass"}
+        <span role="status" className={checks === null || checks.passed ? "state" : "state failed"}>
+          {sending !== undefined ? "running" : checks === null ? "have not run on this revision" : checks.passed ? "no known pattern" : "did not pass"}
         </span>
         {checks !== null && (
           <span className="faint">
@@ -40,6 +40,10 @@ export function ChecksReport({ proposal, reload }: { proposal: ToolProposal; rel
       {report !== null && (
         <>
           <Findings found={report.static} body={proposal.body} />
+          <p className="faint">
+            The checks look for known patterns. What other words, another language or a hint between the lines would make a model do, they can’t see: no check
+            can tell that a text is safe, so read it.
+          </p>
           <PlatformChecks checks={report.platform} />
         </>
       )}
@@ -48,7 +52,7 @@ export function ChecksReport({ proposal, reload }: { proposal: ToolProposal; rel
 }
 
 function Findings({ found, body }: { found: Finding[]; body: ToolProposal["body"] }) {
-  if (found.length === 0) return <p className="faint">Nothing was found in the texts.</p>;
+  if (found.length === 0) return <p className="faint">No known pattern was found in the texts.</p>;
   const blocks = found.filter((each) => each.severity === "block").length;
   return (
     <>
@@ -96,12 +100,12 @@ function PlatformChecks({ checks }: { checks: CheckReport["platform"] }) {
   return (
     <details open={failed > 0}>
       <summary>
-        {checks.length - failed} of {checks.length} platform checks passed
+        {checks.length - failed} of {checks.length} platform checks hold
       </summary>
       <ul className="findings">
         {checks.map((each) => (
           <li key={each.id}>
-            <span className={`state ${each.passed ? "done" : "failed"}`}>{each.passed ? "passed" : "failed"}</span> <code>{each.id}</code> {each.says}
+            <span className={each.passed ? "state" : "state failed"}>{each.passed ? "holds" : "failed"}</span> <code>{each.id}</code> {each.says}
             {each.problem !== "" && (
               <p className="bad">
                 <Verbatim text={each.problem} />

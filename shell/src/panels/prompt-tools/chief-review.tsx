@@ -39,14 +39,23 @@ export function ChiefReview({ proposal, isCurrent, reload }: ChiefReviewProps) {
   const mayReview = isChief(session) && (state === "chief_review" || state === "user_decision");
   const isReviewed = review !== null && review.kind !== "model";
   const mayAsk = (isUser(session) || isChief(session)) && (state === "chief_review" || state === "user_decision") && !isReviewed;
-  const maySkip = isUser(session) && state === "chief_review";
+  const hasChief = proposal.chiefs.length > 0;
+  const maySkip = isUser(session) && state === "chief_review" && !hasChief;
   return (
     <section className="card" aria-labelledby="chief-review">
       <h2 id="chief-review">Review of the Chief of Staff</h2>
       {review !== null ? (
         <GivenReview review={review} />
       ) : (
-        <p className="faint">{state === "chief_review" ? "It waits for somebody with the role chief." : "There is none of this revision."}</p>
+        <p className="faint">{state !== "chief_review" ? (
+            "There is none of this revision."
+          ) : hasChief ? (
+            <>
+              It waits for the Chief of Staff: <bdi>{proposal.chiefs.join(", ")}</bdi>.
+            </>
+          ) : (
+            "This world has no Chief of Staff: a user acts as both."
+          )}</p>
       )}
       {mayReview && (
         <details open={review === null}>
@@ -65,7 +74,7 @@ export function ChiefReview({ proposal, isCurrent, reload }: ChiefReviewProps) {
       />
       {maySkip && (
         <details>
-          <summary>Go on without the review</summary>
+          <summary>Act as Chief of Staff too</summary>
           <SkipForm proposal={proposal} isCurrent={isCurrent} reload={reload} />
         </details>
       )}
@@ -74,10 +83,10 @@ export function ChiefReview({ proposal, isCurrent, reload }: ChiefReviewProps) {
 }
 
 function GivenReview({ review }: { review: Review }) {
-  if (review.kind === "skipped") {
+  if (review.kind === "user") {
     return (
       <p className="outcome" role="status">
-        Skipped by <bdi>{review.by}</bdi>, <Moment ns={review.at_ms * 1e6} />:{" "}
+        There was no Chief of Staff: <bdi>{review.by}</bdi> acts as both Chief and user, <Moment ns={review.at_ms * 1e6} />:{" "}
         <q dir="auto">
           <Verbatim text={review.notes} />
         </q>
@@ -183,11 +192,11 @@ function SkipForm({ proposal, isCurrent, reload }: ChiefReviewProps) {
         void send("skip", () => skipReviewPost(proposal.id, proposal.digest, reason));
       }}
     >
-      <Answer id={id} label="Why the review is skipped (it is recorded)" value={reason} onChange={setReason} />
+      <Answer id={id} label="Why you go on without a second reader (it is recorded)" value={reason} onChange={setReason} />
       {problem !== "" && <ErrorNote message={problem} />}
       <div className="buttons">
         <button type="submit" disabled={reason.trim() === "" || !isCurrent || sending !== undefined}>
-          {sending !== undefined ? "Sending …" : "Skip the review"}
+          {sending !== undefined ? "Sending …" : "Go on as both"}
         </button>
       </div>
     </form>

@@ -31,8 +31,8 @@ export function Decision({ proposal, wholeSeen, isCurrent, reload }: DecisionPro
   useEffect(() => {
     if (isMine) outcome.current?.focus();
   }, [isMine, proposal.state]);
-  const decide = async (action: IssueAction | "withdraw", reason: string) => {
-    if (await sending.send(action, () => decisionPost(proposal.id, action, proposal.digest, reason))) setIsMine(true);
+  const decide = async (action: IssueAction | "withdraw", reason: string, read = false) => {
+    if (await sending.send(action, () => decisionPost(proposal.id, action, proposal.digest, reason, read))) setIsMine(true);
   };
   const lacks = isErased
     ? "Its text was erased, so it cannot be approved."
@@ -59,7 +59,7 @@ export function Decision({ proposal, wholeSeen, isCurrent, reload }: DecisionPro
           </ul>
         </div>
       )}
-      {waits && <ReviewActions lacks={lacks} isCurrent={isCurrent} sending={sending} onDecide={decide} />}
+      {waits && <ReviewActions digest={proposal.digest} lacks={lacks} isCurrent={isCurrent} sending={sending} onDecide={decide} />}
       {mayRevise && (
         <p>
           <Link href={`${proposalHref(proposal.id)}/revise`}>Revise this proposal</Link>
@@ -79,7 +79,8 @@ function Outcome({ proposal }: { proposal: ToolProposal }) {
     <>
       {decision !== null && (
         <p className={`outcome ${decision.verdict === "approve" ? "approve" : "reject"}`} role="status">
-          {DECIDED[decision.verdict] ?? decision.verdict} {decision.by === actor ? "you" : <bdi>{decision.by}</bdi>}, <Moment ns={decision.at_ms * 1e6} />
+          {DECIDED[decision.verdict] ?? decision.verdict} {decision.by === actor ? "you" : <bdi>{decision.by}</bdi>}
+          {decision.read && ", who read the whole text"}, <Moment ns={decision.at_ms * 1e6} />
           {decision.reason !== "" && (
             <>
               :{" "}

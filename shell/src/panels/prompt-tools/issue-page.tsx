@@ -94,7 +94,8 @@ function TextAndActions({ issue, reload }: { issue: Issue; reload: () => void })
   const [isDrawn, setIsDrawn] = useState<string>();
   const isCurrent = begun === shows;
   const decides = issue.actions.length > 0 && issue.digest !== null;
-  const decide = (action: IssueAction, reason: string) => void sending.send(action, () => actionPost(issue.id, action, issue.digest!, reason));
+  const decide = (action: IssueAction, reason: string, read: boolean) =>
+    void sending.send(action, () => actionPost(issue.id, action, issue.digest!, reason, read));
   const { body } = issue;
   if (!decides && !body) return <p className="card faint">{body === null ? ERASED : "There is no text."}</p>;
   const text =
@@ -123,6 +124,7 @@ function TextAndActions({ issue, reload }: { issue: Issue; reload: () => void })
       <section className="card" aria-labelledby="issue-decision">
         <h3 id="issue-decision">Decision on the proposal</h3>
         <ReviewActions
+          digest={issue.digest}
           lacks={body === null ? "Its text was erased: approve on the page of the proposal." : unread}
           isCurrent={isCurrent}
           sending={sending}

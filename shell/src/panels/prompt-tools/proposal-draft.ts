@@ -107,7 +107,7 @@ export function draftOf(tool: PromptTool, act: "copy" | "change" | "delete", sou
     name: tool.name,
     archetype: tool.archetype,
     scope: tool.scope,
-    usageNotes: tool.usage_notes,
+    usageNotes: tool.usageNotes,
     goals: tool.goals,
     guardrails: tool.guardrails,
     prompt: tool.prompt,

@@ -7,17 +7,22 @@ import { ACTIONS, isChief, isUser } from "./review-words";
 import type { Sending } from "../../parts/use-send";
 
 interface ReviewActionsProps {
+  /** The digest of the revision that is decided on. */
+  digest: string | null;
   /** Why an approval is not possible yet; empty if it is. */
   lacks: string;
   /** Whether the revision that is shown is the one that this person began to read. */
   isCurrent: boolean;
   sending: Sending;
-  onDecide: (action: IssueAction, reason: string) => void;
+  onDecide: (action: IssueAction, reason: string, read: boolean) => void;
 }
 
-export function ReviewActions({ lacks, isCurrent, sending: { sending, problem }, onDecide }: ReviewActionsProps) {
+export function ReviewActions({ digest, lacks, isCurrent, sending: { sending, problem }, onDecide }: ReviewActionsProps) {
   const session = useSession();
   const [reason, setReason] = useState("");
+  // The tick is for one revision: another one has to be read again.
+  const [digestRead, setDigestRead] = useState<string | null>(null);
+  const hasRead = digest !== null && digestRead === digest;
   const field = useId();
   const why = useId();
   const actions: IssueAction[] = isUser(session) ? ["approve", "needs_changes", "reject"] : isChief(session) ? ["needs_changes"] : [];
@@ -27,6 +32,8 @@ export function ReviewActions({ lacks, isCurrent, sending: { sending, problem },
     ? "Read the new revision first."
     : actions.includes("approve") && lacks !== ""
       ? lacks
+      : actions.includes("approve") && !hasRead
+        ? "An approval needs the tick: you have read the whole text."
       : isReasonless
         ? `${actions.includes("reject") ? "Needs changes and Reject need" : "Needs changes needs"} a reason.`
         : "";
@@ -37,6 +44,12 @@ export function ReviewActions({ lacks, isCurrent, sending: { sending, problem },
         <>
           <label htmlFor={field}>Reason (its author and every reader see it)</label>
           <textarea id={field} dir="auto" rows={3} maxLength={4000} value={reason} onChange={(event) => setReason(event.target.value)} />
+          {actions.includes("approve") && (
+            <label className="given">
+              <input type="checkbox" checked={hasRead} onChange={(event) => setDigestRead(event.target.checked ? digest : null)} /> I have read the whole text of the tool
+              (recorded with an approval; no check can tell that it is safe)
+            </label>
+          )}
           {problem !== "" && <ErrorNote message={problem} />}
           <div className="buttons">
             {actions.map((action) => (
@@ -45,8 +58,8 @@ export function ReviewActions({ lacks, isCurrent, sending: { sending, problem },
                 type="button"
                 className={action === "approve" ? "primary" : action === "reject" ? "danger" : undefined}
                 aria-describedby={why}
-                disabled={sending !== undefined || !isCurrent || (action === "approve" ? lacks !== "" : isReasonless)}
-                onClick={() => onDecide(action, reason)}
+                disabled={sending !== undefined || !isCurrent || (action === "approve" ? lacks !== "" || !hasRead : isReasonless)}
+                onClick={() => onDecide(action, reason, hasRead)}
               >
                 {sending === action ? "Sending …" : ACTIONS[action]}
               </button>

@@ -121,7 +121,7 @@ function LiveTool({ tool }: { tool: PromptTool }) {
       </dl>
       <ToolText
         record={{
-          usageNotes: tool.usage_notes,
+          usageNotes: tool.usageNotes,
           goals: tool.goals,
           guardrails: tool.guardrails,
           prompt: tool.prompt,

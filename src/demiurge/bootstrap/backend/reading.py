@@ -134,10 +134,13 @@ class Reading:
         return review.approved_document(self._owner.reader(), self._owner.store, self._owner.review_lists, ref)
 
     async def proposals(self, state: str | None = None, tool: str | None = None) -> list[ToolProposalView]:
-        return review.proposals(self._owner.reader(), self._owner.store, self._owner.review_lists, state, tool)
+        owner = self._owner
+        now_ns = owner.clock.now_ns()
+        return review.proposals(owner.reader(), owner.store, owner.review_lists, now_ns, state, tool)
 
     async def proposal(self, proposal_id: str) -> ToolProposalView:
-        return review.proposal(self._owner.reader(), self._owner.store, proposal_id)
+        owner = self._owner
+        return review.proposal(owner.reader(), owner.store, owner.clock.now_ns(), proposal_id)
 
     async def issues(self) -> list[IssueView]:
         return review.issues(self._owner.reader(), self._owner.store, self._owner.review_lists)

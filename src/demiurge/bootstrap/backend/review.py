@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from demiurge.bootstrap.backend.chiefs import chiefs_of
 from demiurge.bootstrap.backend.review_views import CatalogTool, IssueView, ToolProposalView, ToolVersion
 from demiurge.bootstrap.backend.unit_views import UnitViews
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
@@ -20,7 +21,7 @@ from demiurge.values.refs import Ref
 from demiurge.world.effects.erased import unless_erased
 from demiurge.world.host import Host
 from demiurge.world.review.issue_unit import ISSUE, ISSUE_COMMENT, ISSUE_OPEN, ISSUE_REFUSED, ISSUE_UPDATE
-from demiurge.world.review.lacking import lacking
+from demiurge.world.review.lacking import NOT_REVIEWED, is_of_chief, lacking
 from demiurge.world.review.live_tools import LiveTool, damaged_tools, live_tools
 from demiurge.world.review.model_run_unit import MODEL_RUN, MODEL_RUN_ASK, MODEL_RUN_REFUSED, MODEL_RUN_REQUEST
 from demiurge.world.review.proposal_issues import decide_issue, review_issue
@@ -78,7 +79,7 @@ _ERRORS: Final[Mapping[str, type[DemiurgeError]]] = {
     **dict.fromkeys(
         (
             *("wrong_state", "other_digest", "not_reviewed", "not_checked", "checks_failed", "verdict_missing"),
-            *("exists", "busy", "budget_exceeded"),
+            *("exists", "busy", "budget_exceeded", "chief_present"),
         ),
         Conflict,
     ),
@@ -223,26 +224,27 @@ def _approved(_key: str, cell: Mapping[str, Any]) -> frozenset[str]:
 
 
 def proposals(
-    host: Host, store: Store, lists: ReviewLists, state: str | None, tool: str | None
+    host: Host, store: Store, lists: ReviewLists, now_ns: int, state: str | None, tool: str | None
 ) -> list[ToolProposalView]:
     """Returns the proposals in this state (None: in any) for this tool, newest first, without bodies and reports."""
-    live = _live(host)
+    live, chiefs = _live(host), chiefs_of(store, host.manifest.settings, now_ns)
     found = [
-        _on_live(view, live)
+        _now(view, live, chiefs)
         for view in lists.proposals.read(host, store)
         if state in (None, view.state) and tool in (None, view.tool)
     ]
     return sorted(found, key=lambda view: (-view.submitted_at_ms, view.id))
 
 
-def proposal(host: Host, store: Store, proposal_id: str) -> ToolProposalView:
+def proposal(host: Host, store: Store, now_ns: int, proposal_id: str) -> ToolProposalView:
     """Returns a proposal with its body and the report of its checks, each None if it was erased. Raises NotFound
     (`no_proposal`)."""
     cell = _cell(host, PROPOSAL, proposal_id)
     if cell is None:
         hint = "`demiurge tools proposals` lists them."
         raise NotFound(f"There is no proposal {proposal_id}; {hint}", code="no_proposal")
-    return _on_live(_proposal_view(proposal_id, cell, store, _cell(host, MODEL_RUN, proposal_id)), _live(host))
+    view = _proposal_view(proposal_id, cell, store, _cell(host, MODEL_RUN, proposal_id))
+    return _now(view, _live(host), chiefs_of(store, host.manifest.settings, now_ns))
 
 
 def _proposal_view(
@@ -252,7 +254,7 @@ def _proposal_view(
     runs: Mapping[str, Any] | None = None,
 ) -> ToolProposalView:
     """Returns the view of a proposal; with `store` the one that has the body and the report. `runs`: the cell of its
-    model runs. What is live is no part of it (`_on_live`)."""
+    model runs. What depends on now is no part of it (`_now`)."""
     checks = _dated(cell["checks"])
     if checks is not None:
         report_ref = checks.pop("report_ref")
@@ -271,7 +273,8 @@ def _proposal_view(
         checks=checks,
         review=_dated(cell["review"]),
         verdicts=[_dated(verdict) or {} for verdict in cell["verdicts"] if verdict["digest"] == cell["body_ref"]],
-        missing=[sentence for _, sentence in lacking(cell)] if cell["state"] in _OPEN else [],
+        missing=[sentence for _, sentence in lacking(cell, ())] if cell["state"] in _OPEN else [],
+        chiefs=[],
         decision=_dated(cell["decision"]),
         outcome=dict(cell["outcome"]) if cell["outcome"] is not None else None,
         review_issue=review_issue(proposal_id),
@@ -281,10 +284,13 @@ def _proposal_view(
     )
 
 
-def _on_live(view: ToolProposalView, live: Mapping[str, Any]) -> ToolProposalView:
-    """Returns the view with the tool that is live now."""
+def _now(view: ToolProposalView, live: Mapping[str, Any], chiefs: list[str]) -> ToolProposalView:
+    """Returns the view with the tool that is live now, and the Chiefs of Staff that there are now."""
     now = live.get(live_key(view.target, view.tool), {}).get("digest")
-    return replace(view, live_digest=now, is_stale=view.state in _OPEN and now != view.base)
+    waits_for_chief = view.review is not None and not is_of_chief(view.review, chiefs) and view.state in _OPEN
+    missing = [NOT_REVIEWED, *view.missing] if waits_for_chief and NOT_REVIEWED not in view.missing else view.missing
+    is_stale = view.state in _OPEN and now != view.base
+    return replace(view, live_digest=now, is_stale=is_stale, chiefs=chiefs, missing=missing)
 
 
 def _model_run(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
-__all__ = ["CatalogTool", "IssueView", "ToolProposalView", "ToolVersion"]
+__all__ = ["CATALOG_FACTS", "CatalogTool", "IssueView", "ToolProposalView", "ToolVersion"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,26 @@ class CatalogTool:
     approved_at_ms: int | None
     proposal: str | None
 
+    def to_json(self) -> dict[str, Any]:
+        """Returns the tool as JSON: the eight fields by the names that a proposal has for them, then what is known of
+        the tool."""
+        found = asdict(self)
+        return {"usageNotes" if name == "usage_notes" else name: value for name, value in found.items()}
+
+
+CATALOG_FACTS: Final = frozenset(
+    ("layer", "locked", "digest", "version", "overrides", "approved_by", "approved_at_ms", "proposal")
+)
+"""The names in the JSON of a tool of the catalog that are no fields of a prompt tool."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolProposalView:
     """A proposal. `body`: the proposal as a file holds it, None in a list and after an erasure. `is_stale`: another
     version of the tool is live than the one that it changes. `checks`: `{digest, passed, report, error, at_ms}`, the
     report as `registry.harness` writes it. `review`: the last one; `missing`: what it lacks before a user may approve
-    it. `model_runs`: the last run of each kind (`review`, `cases`), `{number, digest, provider, model, by, status,
+    it; `chiefs`: the Chiefs of Staff of the world now, a model as `model:PROVIDER/MODEL`: without one a user acts as
+    both. `model_runs`: the last run of each kind (`review`, `cases`), `{number, digest, provider, model, by, status,
     code, message, requests, tokens, cost_micros, cases, results, at_ms, ended_at_ms}`; its status is running, done or
     failed. A result is `{case, right, broken, reply}`."""
 
@@ -60,6 +73,7 @@ class ToolProposalView:
     review: Mapping[str, Any] | None
     verdicts: Sequence[Mapping[str, Any]]
     missing: Sequence[str]
+    chiefs: Sequence[str]
     decision: Mapping[str, Any] | None
     outcome: Mapping[str, Any] | None
     review_issue: str

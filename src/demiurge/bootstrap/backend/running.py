@@ -12,6 +12,7 @@ from demiurge.bootstrap.backend import mcp_items, mcp_servers, review, standing_
 from demiurge.bootstrap.backend.asked_calls import AskedCall
 from demiurge.bootstrap.backend.calls import Frames, Shown
 from demiurge.bootstrap.backend.changed_call import changed_call
+from demiurge.bootstrap.backend.chiefs import with_chiefs
 from demiurge.bootstrap.backend.given_answer import given_answer
 from demiurge.bootstrap.backend.layer_sync import ExportedTools, LayerStatus
 from demiurge.bootstrap.backend.owner import Owner
@@ -39,6 +40,7 @@ class Running:
 
     async def submit(self, schema: str, value: Any, key: str | None, idempotency_key: str | None) -> Accepted:
         owner, host = self._owner, await self._owner.host()
+        value = with_chiefs(schema, value, owner.store, host.manifest.settings, owner.clock.now_ns())
         event = sent_event(host.manifest, schema, value)
         if event is not None:
             require_sender(event, self._caller)
@@ -223,9 +225,10 @@ class Running:
         await mcp_servers.adopt(self._owner, name, digest, self._caller)
 
     async def submit_review(self, schema: str, value: dict[str, Any], text: str | None = None) -> None:
-        host = await self._owner.host()
+        owner, host = self._owner, await self._owner.host()
         body = review.body_of(schema, value, text)
         given = {**value, "body_ref": self.put_blob(body)} if body is not None else value
+        given = with_chiefs(schema, given, owner.store, host.manifest.settings, owner.clock.now_ns())
         await review.submit(host, schema, given, self._caller)
 
     async def sync_tool_files(self) -> list[LayerStatus]:

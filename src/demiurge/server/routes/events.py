@@ -39,10 +39,10 @@ class AcceptedEvent(BaseModel):
 
 
 class EventOutcome(AcceptedEvent):
-    """The outcome of an event so far: `running` (something goes on), `waiting` (for a person), `done`, or `failed` with
-    the code and the message of its first failure."""
+    """The outcome of an event so far: `running` (something goes on), `waiting` (for a person), `done`, `refused` (its
+    unit did not take it) or `failed`, both with the code and the message of the first that went wrong."""
 
-    state: Literal["running", "waiting", "done", "failed"]
+    state: Literal["running", "waiting", "done", "refused", "failed"]
     code: str | None
     message: str | None
 

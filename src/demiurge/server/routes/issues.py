@@ -53,12 +53,14 @@ class NewComment(BaseModel):
 
 
 class GivenAction(BaseModel):
-    """One of the issue's actions. An approval names the digest of the proposal that the caller has read."""
+    """One of the issue's actions. An approval names the digest of the proposal that the caller has read, and says with
+    `read` that it was read whole."""
 
     model_config = ConfigDict(extra="forbid")
     action: Literal["approve", "needs_changes", "reject"]
     reason: str = Field("", max_length=4000)
     digest: Digest | None = None
+    read: bool = False
 
 
 class GivenReason(BaseModel):
@@ -106,7 +108,7 @@ async def comment(world: CurrentWorld, issue_id: IssueId, given: NewComment) -> 
 @router.post("/{issue_id}/actions", responses=_WRITE)
 async def act(world: CurrentWorld, issue_id: IssueId, given: GivenAction) -> IssueView:
     """Decides on the proposal of an issue, as `POST /api/proposals/{proposal_id}/approve` and its siblings do."""
-    found = await world.issues.act(issue_id, given.action, given.reason, given.digest)
+    found = await world.issues.act(issue_id, given.action, given.reason, given.digest, read=given.read)
     if given.action == "approve" and found.proposal is not None:
         await require_not_stale(world, found.proposal)
     return found

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from demiurge.bootstrap.backend.layer_sync import LayerStatus
-from demiurge.bootstrap.backend.review_views import CatalogTool, ToolProposalView, ToolVersion
+from demiurge.bootstrap.backend.review_views import ToolProposalView, ToolVersion
 from demiurge.registry.tool_diff import to_json
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
@@ -28,10 +28,33 @@ _READ = responses(401, 403, 404, 422, 503)
 _FILES = responses(401, 403, 409, 422, 503)
 
 
+class PromptToolEntry(BaseModel):
+    """A prompt tool of the catalog: the eight fields as a proposal has them, and what is known of the tool. `layer`:
+    global (shipped), user or project. `locked`: it is a core tool. `version`: its number in the registry, None for a
+    core tool. `overrides`: the layers whose tool of the same id it hides."""
+
+    id: str
+    name: str
+    archetype: str
+    scope: str
+    usageNotes: str  # noqa: N815 (the name of the field in a proposal)
+    goals: str
+    guardrails: str
+    prompt: str
+    layer: str
+    locked: bool
+    digest: str
+    version: int | None
+    overrides: tuple[str, ...]
+    approved_by: str | None
+    approved_at_ms: int | None
+    proposal: str | None
+
+
 class PromptToolCatalog(BaseModel):
     """The prompt tools of the catalog: the core tools, then the approved ones by id."""
 
-    tools: list[CatalogTool]
+    tools: list[PromptToolEntry]
 
 
 class PromptToolHistory(BaseModel):
@@ -67,13 +90,14 @@ class WrittenFiles(BaseModel):
 @router.get("/prompt-tools", responses=responses(401, 403, 422, 503))
 async def catalog(world: CurrentWorld) -> PromptToolCatalog:
     """Lists the prompt tools with their texts."""
-    return PromptToolCatalog(tools=await world.prompt_tools.catalog())
+    return PromptToolCatalog(tools=[PromptToolEntry(**tool.to_json()) for tool in await world.prompt_tools.catalog()])
 
 
 @router.get("/prompt-tools/{tool_id}", responses=_READ)
-async def one(world: CurrentWorld, tool_id: PromptToolId) -> CatalogTool:
-    """Returns a prompt tool. Any spelling of a core tool's id is taken."""
-    return await world.prompt_tools.show(tool_id)
+async def one(world: CurrentWorld, tool_id: PromptToolId) -> PromptToolEntry:
+    """Returns a prompt tool. Any spelling of a core tool's id is taken. The answer can be changed and sent to
+    `POST /api/proposals`."""
+    return PromptToolEntry(**(await world.prompt_tools.show(tool_id)).to_json())
 
 
 @router.get("/prompt-tools/{tool_id}/history", responses=_READ)

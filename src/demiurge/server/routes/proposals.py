@@ -34,8 +34,10 @@ GivenProposal = Annotated[
     dict[str, Any],
     Body(
         description="The proposal as a file holds it: the eight fields of a prompt tool, `proposalType` (`new`, "
-        "`modify`, `delete`), `rationale`, `examples`, `testCases`, `target` (`user`, `project`) and `baseHash`. Of a "
-        "change, fields that are missing are those of the live tool. An unknown field is refused."
+        "`modify`, `delete`), `rationale`, `examples`, `testCases`, `target` (`user`, `project`) and `baseHash`, the "
+        "digest of the version that a change is of. Of a change, fields that are missing are those of that version. "
+        "What `GET /api/prompt-tools/{tool_id}` answers may be sent with what changes: its `digest` is the `baseHash` "
+        "of a change, its `layer` the `target`, and its other facts say nothing. An unknown field is refused."
     ),
 ]
 
@@ -99,7 +101,16 @@ class ReasonedDecision(BaseModel):
 
 
 class GivenApproval(BaseModel):
-    """A decision on the proposal that has this digest. The reason may be left out."""
+    """The approval of the proposal that has this digest. The reason may be left out."""
+
+    model_config = ConfigDict(extra="forbid")
+    digest: Digest
+    read: bool = Field(description="The caller has read the whole text of the tool. Without it nothing is approved.")
+    reason: Told = ""
+
+
+class GivenWithdrawal(BaseModel):
+    """The proposal that is taken back, by its digest. The reason may be left out."""
 
     model_config = ConfigDict(extra="forbid")
     digest: Digest
@@ -152,14 +163,16 @@ async def review(world: CurrentWorld, proposal_id: ProposalId, given: GivenRevie
 
 @router.post("/{proposal_id}/skip-review", responses=_WRITE)
 async def skip_review(world: CurrentWorld, proposal_id: ProposalId, given: ReasonedDecision) -> ToolProposalView:
-    """Goes on without a review of the Chief of Staff, which is recorded. Takes the role `user`."""
+    """Goes on without a review of the Chief of Staff: the user acts as both, which is recorded. Takes the role `user`.
+    Fails with 409 `chief_present` where the world has a Chief of Staff (`chiefs` of the proposal)."""
     return await world.prompt_tools.skip_review(proposal_id, given.digest, given.reason)
 
 
 @router.post("/{proposal_id}/ask-model", responses=_WRITE)
 async def ask_model(world: CurrentWorld, proposal_id: ProposalId, given: AskedModel) -> ToolProposalView:
     """Asks a model to review the proposal in the place of the Chief of Staff, and answers once it has. The review is
-    advice: a user decides. Takes the role `user` or `chief`. Fails with 422 (`bad_answer`) if the model's answer is no
+    advice: a user decides. It counts as the Chief's if the manifest's setting `chief` names this model, or the world
+    has no Chief of Staff. Takes the role `user` or `chief`. Fails with 422 (`bad_answer`) if the model's answer is no
     review, 409 (`budget_exceeded`, `busy`, `reviewed`), 503 with the code of the provider's error."""
     return await world.prompt_tools.ask_model(proposal_id, given.digest, given.provider, given.model)
 
@@ -188,8 +201,9 @@ async def run_checks(world: CurrentWorld, proposal_id: ProposalId) -> ToolPropos
 @router.post("/{proposal_id}/approve", responses=_WRITE)
 async def approve(world: CurrentWorld, proposal_id: ProposalId, given: GivenApproval) -> ToolProposalView:
     """Approves the proposal, and puts its tool into the catalog. Takes the role `user`. Fails with 409 `stale` if
-    another version of the tool is live than the one that the proposal changes; the proposal is then over."""
-    found = await world.prompt_tools.approve(proposal_id, given.digest, given.reason)
+    another version of the tool is live than the one that the proposal changes; the proposal is then over. `read` is
+    recorded; if it is false, the answer is 422 `not_read`."""
+    found = await world.prompt_tools.approve(proposal_id, given.digest, given.reason, read=given.read)
     return _not_stale(found)
 
 
@@ -206,7 +220,7 @@ async def reject(world: CurrentWorld, proposal_id: ProposalId, given: ReasonedDe
 
 
 @router.post("/{proposal_id}/withdraw", responses=_WRITE)
-async def withdraw(world: CurrentWorld, proposal_id: ProposalId, given: GivenApproval) -> ToolProposalView:
+async def withdraw(world: CurrentWorld, proposal_id: ProposalId, given: GivenWithdrawal) -> ToolProposalView:
     """Takes the proposal back. Its author may, or a user."""
     return await world.prompt_tools.withdraw(proposal_id, given.digest, given.reason)
 

@@ -47,10 +47,9 @@ def proposal_text(proposal: ToolProposal, proposal_id: str, revision: int, by: s
 
 def review_text(review: Mapping[str, Any]) -> str:
     """Returns a review as a comment and as the head of the issue for the user."""
-    if review["kind"] == "skipped":
-        return f"The review of the Chief of Staff was skipped by {review['by']}.\n\n" + "\n".join(
-            _fenced(review["notes"])
-        )
+    if review["kind"] == "user":
+        said = f"This world has no Chief of Staff, so {review['by']} acts as both Chief and user."
+        return "\n".join([said, "", *_fenced(review["notes"])])
     who = f"the model {review['model']}" if review["model"] else review["by"]
     lines = [f"Assessment of the Chief of Staff ({who}): **{review['recommend']}**", ""]
     for name, question in _QUESTIONS:

@@ -46,8 +46,8 @@ def damaged_tools(cell: Mapping[str, Any] | None, get_blob: Callable[[Ref], byte
         except (NotFound, Damaged) as error:
             found.append(
                 f"The prompt tool {tool_id} (layer {layer}, version {entry['version']}) is damaged and not in the "
-                f"catalog: {error.message} Propose its text again: `demiurge tools propose`, or "
-                f"`demiurge tools rollback {tool_id} VERSION` for an earlier version."
+                f"catalog: {error.message} Propose its text again: `demiurge tools propose` with the baseHash "
+                f"{entry['digest']}, or `demiurge tools rollback {tool_id} VERSION` for an earlier version."
             )
     return found
 

@@ -96,7 +96,7 @@ def _asked(state: State | None, value: Mapping[str, Any], context: ReducerContex
         return _refused(context, "budget_exceeded", short)
     run = {
         "number": state["last"] + 1 if state is not None else 1,
-        **{name: value[name] for name in ("digest", "provider", "model", "cases")},
+        **{name: value[name] for name in ("digest", "provider", "model", "cases", "chiefs")},
         "by": context.stamp.actor,
         "at": context.stamp.time_ns,
         "ended_at": None,
@@ -150,7 +150,7 @@ def _answered(state: State, run: Mapping[str, Any], value: Mapping[str, Any], co
         return _ended(state, run, context, value["code"], value["message"])
     answer = canonical_json.parse_object(context.blob(value["answer_ref"]))
     if state["going"] == REVIEW:
-        about = {name: run[name] for name in ("digest", "by", "provider", "model")}
+        about = {name: run[name] for name in ("digest", "by", "provider", "model", "chiefs")}
         return _ended(
             state, run, context, events=[Emit(PROPOSAL_ASSESS, {"proposal_id": context.key, **about, **answer})]
         )

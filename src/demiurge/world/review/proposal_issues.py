@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from demiurge.registry.proposal import ToolProposal
@@ -14,9 +14,11 @@ __all__ = [
     "decide_issue",
     "decision_closed",
     "decision_comment",
+    "decision_opened",
     "decision_text",
     "issue_tags",
     "issues_closed",
+    "review_closed",
     "review_issue",
     "review_opened",
 ]
@@ -45,6 +47,29 @@ def review_opened(proposal_id: str, proposal: ToolProposal, body: Ref, by: str) 
         "actions": [],
         "proposal": proposal_id,
         "digest": proposal.digest,
+    }
+    return Emit(ISSUE_OPEN, opened)
+
+
+def review_closed(proposal_id: str) -> Emit:
+    """Returns the event that closes the issue for the Chief of Staff, whose review is done."""
+    return _closed(review_issue(proposal_id))
+
+
+def decision_opened(proposal_id: str, state: Mapping[str, Any], body: Ref, by: str, actions: Sequence[str]) -> Emit:
+    """Returns the event that opens the issue for the user."""
+    opened = {
+        "issue": decide_issue(proposal_id),
+        "title": f"Decide: [Tool Proposal] {state['name']}",
+        "body_ref": body,
+        "assignee": "user",
+        "opened_by": by,
+        "tags": issue_tags(proposal_id, state["tool"]),
+        "priority": "normal",
+        "status": "waiting-on-user",
+        "actions": list(actions),
+        "proposal": proposal_id,
+        "digest": state["body_ref"],
     }
     return Emit(ISSUE_OPEN, opened)
 

@@ -5,37 +5,39 @@
          |               v               v
       returned       rejected          stale            (withdrawn: from every open state)
 
-Nobody ships a prompt tool alone. The Chief of Staff reviews, the effect `registry.check` runs the checks, and only a
-user approves. A review, a check, a verdict and a decision name the digest of the proposal that they are about, so none
-of them holds for a later revision.
+Nobody ships a prompt tool alone. The Chief of Staff reviews (`world.review.lacking`), the effect `registry.check` runs
+the checks, and only a user approves, who says that they have read the text. A review, a check, a verdict and a decision
+name the digest of the proposal that they are about, so none of them holds for a later revision.
 
 An approval makes a snapshot, whose blob is durable before the record that names it, and sends it to the registry's
 unit. The registry takes it or answers that the live tool has changed. Every refusal is an event, never an error that
-stops the unit.
+stops the unit, and never silence.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from demiurge.errors import DemiurgeError, InvalidValue
-from demiurge.registry.proposal import ToolProposal, read_proposal
+from demiurge.errors import DemiurgeError
+from demiurge.registry.proposal import ToolProposal
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.reducer import EffectRequest, Emit, Reducer, ReducerContext, Step
 from demiurge.world.review.issue_text import proposal_text, review_text
-from demiurge.world.review.issue_unit import ISSUE_COMMENT, ISSUE_OPEN, ISSUE_UPDATE, is_plain_id
-from demiurge.world.review.lacking import lacking
+from demiurge.world.review.issue_unit import ISSUE_COMMENT, ISSUE_UPDATE, is_plain_id
+from demiurge.world.review.lacking import is_of_chief, lacking
+from demiurge.world.review.proposal_body import publication, read_body, require_own_id
 from demiurge.world.review.proposal_issues import (
-    decide_issue,
     decision_closed,
     decision_comment,
+    decision_opened,
     decision_text,
-    issue_tags,
     issues_closed,
+    review_closed,
     review_issue,
     review_opened,
 )
@@ -81,6 +83,10 @@ OPEN_STATES: Final = ("chief_review", "user_decision", "returned")
 
 _RECOMMENDATIONS: Final = ("approve", "modify", "reject")
 _VERDICTS: Final = ("approve", "needs_changes", "reject")
+_READ_IT: Final = (
+    'Read the whole text of the tool and say so: `--read`, `"read": true`, or the tick on the page. No check can tell '
+    "that it is safe."
+)
 _MAX_TEXT: Final = 4000
 _MODEL_RUNS: Final = "sys/ModelRun@1/"
 _REGISTRY: Final = "sys/ToolRegistry@1/main"
@@ -92,6 +98,8 @@ def reduce(state: State | None, event: Mapping[str, Any], context: ReducerContex
     """Takes one step of a proposal."""
     tag, value = event["$tag"], event["$value"]
     if tag in _FROM_WORLD:
+        if context.origin == "external":
+            return _refused(context, "origin_not_allowed", f"{tag} is reported by the world itself.")
         return _FROM_WORLD[tag](state, value, context) if state is not None else Step()
     if tag == "Submit":
         return _submitted(state, value, context)
@@ -105,7 +113,10 @@ def reduce(state: State | None, event: Mapping[str, Any], context: ReducerContex
     problem = _too_long(value)
     if problem is not None:
         return _refused(context, "text_too_long", problem)
-    return _FROM_PEOPLE[tag](state, value, context)
+    try:
+        return _FROM_PEOPLE[tag](state, value, context)
+    except DemiurgeError as error:
+        return _refused(context, error.code, error.message)
 
 
 # -- authors -----------------------------------------------------------------------------------------------------------
@@ -120,7 +131,8 @@ def _submitted(state: State | None, value: Mapping[str, Any], context: ReducerCo
     if not is_plain_id(context.key):
         return _refused(context, "invalid_proposal", "The id of a proposal has 1 to 128 letters, digits, '_' and '-'.")
     try:
-        proposal = _read(value["body_ref"], context)
+        proposal = read_body(value["body_ref"], context)
+        require_own_id(proposal, context)
     except DemiurgeError as error:
         return _refused(context, error.code, error.message)
     made: dict[str, Any] = {
@@ -136,10 +148,8 @@ def _submitted(state: State | None, value: Mapping[str, Any], context: ReducerCo
 def _revised(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
     if state["state"] not in (*OPEN_STATES, "stale"):
         return _wrong_state(state, context, "be revised")
-    try:
-        proposal = _read(value["body_ref"], context)
-    except DemiurgeError as error:
-        return _refused(context, error.code, error.message)
+    proposal = read_body(value["body_ref"], context)
+    require_own_id(proposal, context)
     if (proposal.tool.id, proposal.kind, proposal.target) != (state["tool"], state["kind"], state["target"]):
         return _refused(context, "other_tool", "A revision keeps the tool's id, the kind and the target.")
     return _in_review({"revision": state["revision"] + 1}, proposal, _author(context)[0], context)
@@ -175,16 +185,11 @@ def _withdrawn(state: State, value: Mapping[str, Any], context: ReducerContext) 
     if state["state"] not in OPEN_STATES:
         return _wrong_state(state, context, "be withdrawn")
     return _ended(
-        state, "withdrawn", {"verdict": "withdraw", "by": _author(context)[0], "reason": value["reason"]}, context
+        state,
+        "withdrawn",
+        {"verdict": "withdraw", "by": _author(context)[0], "reason": value["reason"], "read": False},
+        context,
     )
-
-
-def _read(body_ref: Ref, context: ReducerContext) -> ToolProposal:
-    """Returns the proposal in a blob, which must be in the form that its digest covers. Raises DemiurgeError."""
-    proposal = read_proposal(canonical_json.parse_object(context.blob(body_ref)))
-    if proposal.digest != body_ref:
-        raise InvalidValue("The proposal is not in its canonical form.", code="invalid_proposal")
-    return proposal
 
 
 def _author(context: ReducerContext) -> tuple[str, tuple[str, ...]]:
@@ -206,7 +211,7 @@ def _reviewed(state: State, value: Mapping[str, Any], context: ReducerContext) -
     if not all(answers.values()):
         return _refused(context, "invalid_review", "A review answers all four questions.")
     review = {"kind": "chief", "by": context.stamp.actor, "recommend": value["recommend"], **answers}
-    return _take_review(state, {**review, "notes": value["notes"], "model": None}, context)
+    return _take_review(state, {**review, "notes": value["notes"], "model": None}, context, counts=True)
 
 
 def _assessed(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
@@ -220,44 +225,44 @@ def _assessed(state: State, value: Mapping[str, Any], context: ReducerContext) -
     if state["review"] is not None and state["review"]["kind"] == "chief":
         return _refused(context, "reviewed", "A person has reviewed this revision.")
     names = ("by", "recommend", "sensible", "overlaps", "violates", "changes", "notes", "provider", "model")
-    return _take_review(state, {"kind": "model", **{name: value[name] for name in names}}, context)
+    review = {"kind": "model", **{name: value[name] for name in names}}
+    return _take_review(state, review, context, counts=is_of_chief(review, value["chiefs"]))
 
 
 def _skipped(state: State, value: Mapping[str, Any], context: ReducerContext) -> Step:
+    """Takes the word of a user who acts as both Chief and user, where there is no Chief of Staff."""
     if state["state"] != "chief_review":
         return _wrong_state(state, context, "skip the review")
+    if value["chiefs"]:
+        who = ", ".join(value["chiefs"])
+        return _refused(context, "chief_present", f"This world has a Chief of Staff, who reviews the proposal: {who}.")
     if not value["reason"].strip():
         return _refused(context, "reason_missing", "Say why the review is skipped: it is recorded.")
     nothing = dict.fromkeys(("sensible", "overlaps", "violates", "changes"), "")
-    review = {"kind": "skipped", "by": context.stamp.actor, "recommend": "", **nothing}
-    return _take_review(state, {**review, "notes": value["reason"], "model": None}, context)
+    review = {"kind": "user", "by": context.stamp.actor, "recommend": "", **nothing}
+    return _take_review(state, {**review, "notes": value["reason"], "model": None}, context, counts=True)
 
 
-def _take_review(state: State, review: Mapping[str, Any], context: ReducerContext) -> Step:
-    """Puts a reviewed proposal before the user."""
-    now_ns, proposal = context.stamp.time_ns, _read(state["body_ref"], context)
+def _take_review(state: State, review: Mapping[str, Any], context: ReducerContext, *, counts: bool) -> Step:
+    """Keeps a review. If it `counts` as the Chief's, the proposal goes from the Chief of Staff to the user."""
+    now_ns, proposal = context.stamp.time_ns, read_body(state["body_ref"], context)
     review = {**review, "digest": state["body_ref"], "at": now_ns}
     text = review_text(review)
-    body = f"{text}\n\n{proposal_text(proposal, context.key, state['revision'], state['submitted_by'])}".encode()
     comment = {"issue": review_issue(context.key), "body": text, "action": "tool-review", "by": review["by"]}
-    opened = {
-        "issue": decide_issue(context.key),
-        "title": f"Decide: [Tool Proposal] {state['name']}",
-        "body_ref": ref_of(body),
-        "assignee": "user",
-        "opened_by": review["by"],
-        "tags": issue_tags(context.key, state["tool"]),
-        "priority": "normal",
-        "status": "waiting-on-user",
-        "actions": list(_VERDICTS),
-        "proposal": context.key,
-        "digest": state["body_ref"],
-    }
-    return Step(
-        set={"state": "user_decision", "review": review, "updated_at": now_ns},
+    step = Step(
+        set={"review": review, "updated_at": now_ns},
         append={"reviews": [review]},
+        events=[Emit(ISSUE_COMMENT, comment)],
+    )
+    if not counts:
+        return step
+    body = f"{text}\n\n{proposal_text(proposal, context.key, state['revision'], state['submitted_by'])}".encode()
+    opened = decision_opened(context.key, state, ref_of(body), review["by"], _VERDICTS)
+    return replace(
+        step,
+        set={**step.set, "state": "user_decision"},
         blobs=[body],
-        events=[Emit(ISSUE_COMMENT, comment), Emit(ISSUE_OPEN, opened)],
+        events=[*step.events, review_closed(context.key), opened],
     )
 
 
@@ -307,9 +312,9 @@ def _decided(state: State, value: Mapping[str, Any], context: ReducerContext) ->
         return _refused(context, "invalid_verdict", f"A verdict is one of {', '.join(_VERDICTS)}.")
     if state["state"] not in ("chief_review", "user_decision"):
         return _wrong_state(state, context, "be decided on")
-    decision = {"verdict": verdict, "by": context.stamp.actor, "reason": value["reason"]}
+    decision = {"verdict": verdict, "by": context.stamp.actor, "reason": value["reason"], "read": value["read"]}
     if verdict == "approve":
-        return _approved(state, decision, context)
+        return _approved(state, decision, value["chiefs"], context)
     if not value["reason"].strip():
         return _refused(context, "reason_missing", "Say why, so that the author knows what to change.")
     if verdict == "reject":
@@ -321,32 +326,22 @@ def _decided(state: State, value: Mapping[str, Any], context: ReducerContext) ->
     )
 
 
-def _approved(state: State, decision: Mapping[str, Any], context: ReducerContext) -> Step:
+def _approved(state: State, decision: Mapping[str, Any], chiefs: Sequence[str], context: ReducerContext) -> Step:
     """Makes the snapshot, and asks the registry to take the tool."""
-    missing = lacking(state)
+    missing = lacking(state, chiefs)
     if missing:
         return _refused(context, *missing[0])
-    proposal = _read(state["body_ref"], context)
+    if not decision["read"]:
+        return _refused(context, "not_read", _READ_IT)
+    proposal = read_body(state["body_ref"], context)
+    require_own_id(proposal, context)
     decision = _dated(state, decision, context)
     snapshot = snapshot_of(state, proposal, decision, context)
-    publish = {
-        "registry": "main",
-        "proposal": context.key,
-        "revision": state["revision"],
-        "kind": proposal.kind,
-        "layer": proposal.target,
-        "tool": proposal.tool.id,
-        "base": proposal.base,
-        "digest": proposal.tool.digest,
-        "snapshot": ref_of(snapshot),
-        "by": decision["by"],
-        "proposal_digest": state["body_ref"],
-    }
     record = canonical_json.encode(proposal.tool.to_json())
     return Step(
         set={"state": "approving", "decision": decision, "updated_at": context.stamp.time_ns},
         blobs=[snapshot, record],
-        events=[Emit(PUBLISH, publish)],
+        events=[Emit(PUBLISH, publication(context.key, state, proposal, decision, ref_of(snapshot)))],
     )
 
 
@@ -428,7 +423,7 @@ _MAY: Final[Mapping[str, tuple[Callable[[State, Mapping[str, Any], ReducerContex
     ),
     "Skip": (
         lambda _state, _value, context: _is_person(context, "user"),
-        "Only a user skips the review of the Chief of Staff.",
+        "Only a user goes on without a Chief of Staff.",
     ),
     "Verdict": (
         lambda _state, _value, context: _is_person(context, "user", "chief"),

@@ -30,6 +30,7 @@ def snapshot_of(
         "approvedBy": decision["by"],
         "approvedAt": decision["at"] // 1_000_000,
         "reason": decision["reason"],
+        "read": decision["read"],
         "review": {name: review[name] for name in review if name not in ("digest", "at")},
         "report": checks["report_ref"],
         "verdicts": [
