@@ -203,19 +203,19 @@ def _encoded(text: ProposalText) -> Iterator[Finding]:
         yield _finding(text, "encoded_data", *found.span(), "warn", message)
     for found in re.finditer(_BASE64, text.text):
         hidden = _decoded(found[0])
-        for passage in blocked_passages(hidden) if hidden is not None else ():
+        for passage in blocked_passages(hidden):
             message = f"This is base64, and says: {_shown(hidden, passage)}. Nothing may be said in code."
             yield _finding(text, "encoded_instructions", *found.span(), passage.severity, message)
 
 
-def _decoded(token: str) -> str | None:
-    """Returns the text that a token of base64 stands for; None if it stands for none."""
+def _decoded(token: str) -> str:
+    """Returns the text that a token of base64 stands for; "" if it stands for none."""
     plain = token.rstrip("=").translate(_URL_SAFE)
     try:
         decoded = b64decode(plain + "=" * (-len(plain) % 4), validate=True).decode()
     except ValueError:
-        return None
-    return decoded if sum(letter.isprintable() or letter.isspace() for letter in decoded) == len(decoded) else None
+        return ""
+    return decoded if all(letter.isprintable() or letter.isspace() for letter in decoded) else ""
 
 
 def _shown(text: str, passage: BlockedPassage) -> str:
