@@ -121,7 +121,7 @@ def test_a_callable_of_ones_own_takes_no_id_of_a_core_tool(tmp_path: Path, name:
         World.open(tmp_path / "w", tools=[Tool.wrap(read_file, name=name)], environment={"HOME": str(tmp_path)})
 
 
-async def test_what_is_read_can_be_sent_and_a_change_names_its_version(tmp_path: Path) -> None:
+async def test_a_tool_as_it_is_read_can_be_sent_and_a_change_names_its_version(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
         tools = world.prompt_tools
         rest = {name: proposal_of()[name] for name in ("rationale", "examples", "testCases")}

@@ -228,7 +228,7 @@ def test(
 
 
 APPROVE: Final = "you have read its whole text, and approve it"
-"""What a person agrees to who approves a proposal at a terminal."""
+"""The words to which a person agrees who approves a proposal at a terminal."""
 READ: Final = click.option("--read", is_flag=True, help="Say that you have read the whole text of the tool; recorded.")
 
 Decide = Callable[[PromptToolRegistry, str, str, str], Coroutine[Any, Any, ToolProposalView]]
