@@ -128,7 +128,7 @@ async def test_a_chat_is_renamed_also_while_its_turn_goes_on(tmp_path: Path, pro
         chat = world.chat()
         sending = asyncio.create_task(chat.send("Are you there?"))
         await asyncio.to_thread(provider.asked.wait)
-        await world.acting_as(Caller("user:ada", roles=("agent",), transport="test")).chat().rename("Workshop")
+        await world.acting_as(Caller("user:ada", roles=("user",), transport="test")).chat().rename("Workshop")
         provider.let_go.set()
         assert (await sending).text == "Yes."
         standing = await chat.standing()

@@ -419,7 +419,7 @@ def test_a_result_has_the_seeds_fields() -> None:
         "value",
         "success",
         "exclude_value_from_context",
-        "parts",  # beyond the seed's fields, at the end and with a default
+        *("parts", "verbatim"),  # beyond the seed's fields, at the end and with a default
     ]
 
 

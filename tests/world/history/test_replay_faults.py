@@ -263,7 +263,9 @@ class Machine:
             [record] = [r for r in stored_records(store) if (str(r.unit), r.unit_seq) == accepted[:2]]
             assert record.body["value"]["$value"]["what"] == self.witness.sent[key]
         taken = [row.ingress_id for row in store.read(str(A)) if row.ingress_id is not None]
-        assert sorted(i for i in taken if i.startswith("key:")) == sorted(f"key:{key}" for key in self.witness.sent)
+        assert sorted(i for i in taken if i.startswith("key:")) == sorted(
+            f'key:["user", "", "{key}"]' for key in self.witness.sent
+        )
         intents = {r.body["id"]: r.body for r in stored_records(store) if r.kind == "intent"}
         receipts = [r.body for r in stored_records(store) if r.kind == "receipt"]
         assert sorted(r["intent"] for r in receipts) == sorted(intents), "an intent has one receipt"

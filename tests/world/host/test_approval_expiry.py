@@ -101,9 +101,7 @@ async def test_an_approval_that_nobody_gives_expires_at_its_time_and_the_chat_go
         said_it = [record for record in stored_records(store) if record.kind == "event" and record.is_ingress][-1]
         lines = trace(lineage(stored_records(store), (said_it.unit, said_it.unit_seq)))
         lines = [line for line in lines if line.record.kind == "approval"]
-        assert [(line.state, line.says, line.why) for line in lines] == [
-            ("failed", "expire by host", "approval_expired")
-        ]
+        assert [(line.state, line.says, line.why) for line in lines] == [("expired", "expire by host", "")]
         assert_sound(store, talk.host)
 
 
