@@ -148,7 +148,7 @@ def test_failed_and_replayed_calls_are_shown_alike_at_once_and_later(
     for shown in (live, later):
         assert shown.count("(replayed: an equal call was done before)") == 1
         assert shown.count("✗") == 1
-        assert "execution: There is no such room." in shown
+        assert "failed (execution): There is no such room." in shown
     calls = [m["tool"] for m in demiurge("--json", "chat", "show").document["messages"] if "tool" in m]
     assert [call["replayed"] for call in calls] == [None, True, None]
     again = demiurge("--json", "tools", "call", "book", '{"room": "1"}', *here).document

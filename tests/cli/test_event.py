@@ -165,14 +165,18 @@ def test_a_key_that_differs_from_the_events_own_is_an_error(demiurge: Any) -> No
     assert "'chat-1'" in done.err
 
 
-def test_state_of_a_module_with_keys_needs_one(demiurge: Any) -> None:
+def test_state_of_a_module_with_several_cells_needs_a_key(demiurge: Any) -> None:
     demiurge("event", "send", CHAT, json.dumps(CREATED))
+    alone = demiurge("state", "get", "demiurge/Demiurge@1")
+    assert alone.out == demiurge("state", "get", "demiurge/Demiurge@1", "--key", "chat-1").out
+    second = {**CREATED, "$value": {**CREATED["$value"], "chat_id": "chat-2"}}  # type: ignore[dict-item]
+    demiurge("event", "send", CHAT, json.dumps(second))
     done = demiurge("state", "get", "demiurge/Demiurge@1")
     assert done.status == 1
     assert "--key" in done.err
     assert "chat-1" in done.err
     assert "demiurge/Demiurge@1" in demiurge("state", "get", "demiurge/Nothing@1").err
-    assert demiurge("state", "ls", "demiurge/Demiurge@1").out == "chat-1\n"
+    assert demiurge("state", "ls", "demiurge/Demiurge@1").out == "chat-1\nchat-2\n"
 
 
 def test_a_cell_that_was_not_there_yet_is_said_to_come_later(demiurge: Any) -> None:

@@ -10,8 +10,8 @@ from demiurge.apps.demiurge import CALLS, CHAT
 from demiurge.bootstrap.backend.asked_calls import PREFIX
 from demiurge.bootstrap.policy_view import explain_tool, is_default_policy
 from demiurge.tools.taint_words import taint_reason
-from demiurge.tools.visible_text import visible, visible_name
 from demiurge.values.caller import Caller
+from demiurge.visible_text import visible, visible_name
 from demiurge.world.unit import Unit
 
 __all__ = ["EFFECTS", "CallCard", "call_card"]

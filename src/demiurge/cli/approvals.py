@@ -33,7 +33,7 @@ from demiurge.cli.waiting import decision_lines, pending_lines
 from demiurge.cli.world import Opened, RunOptions, opened, policy_name, recalled, running_options
 from demiurge.errors import NotFound, UsageError
 from demiurge.tools.taint_words import taint_reason
-from demiurge.tools.visible_text import visible_name
+from demiurge.visible_text import visible_name
 from demiurge.world.authority.standing_rule import MAX_CALLS
 from demiurge.world.unit import Unit
 

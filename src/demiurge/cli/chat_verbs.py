@@ -25,7 +25,7 @@ from demiurge.cli.settings import settings
 from demiurge.cli.turn import REPLAYED, reply_document
 from demiurge.cli.world import Opened, opened, visits, while_it_lasts
 from demiurge.errors import Unavailable
-from demiurge.tools.visible_text import visible_name
+from demiurge.visible_text import visible_name
 from demiurge.world.history.call_state import problem_text
 from demiurge.world.unit import Unit
 

@@ -20,7 +20,7 @@ import click
 from demiurge.cli.hints import runnable
 from demiurge.cli.settings import settings
 from demiurge.errors import DemiurgeError
-from demiurge.tools.visible_text import INVISIBLE
+from demiurge.visible_text import INVISIBLE
 
 __all__ = [
     "OutputLost",

@@ -9,8 +9,8 @@ from typing import Any
 from demiurge.apps.demiurge import CHAT
 from demiurge.cli import output
 from demiurge.errors import UsageError
-from demiurge.tools.visible_text import visible
 from demiurge.values import canonical_json
+from demiurge.visible_text import visible
 from demiurge.world.authority.standing_rule import exactly
 from demiurge.world.unit import Unit
 

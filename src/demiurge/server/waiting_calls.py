@@ -16,8 +16,8 @@ from demiurge.errors import DemiurgeError
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.spec import ToolSpec
-from demiurge.tools.visible_text import visible_name
 from demiurge.values.caller import Caller
+from demiurge.visible_text import visible_name
 from demiurge.world.unit import Unit
 
 __all__ = ["describe_waiting_calls"]

@@ -15,7 +15,7 @@ from demiurge.cli.terminal.card import CardFacts, card_lines, more_facts
 from demiurge.cli.terminal.rule_offer import with_change
 from demiurge.cli.terminal.screen import Screen
 from demiurge.errors import UsageError
-from demiurge.tools.visible_text import visible, visible_lines
+from demiurge.visible_text import visible, visible_lines
 
 SCHEMA = {"properties": {"path": {"type": "string"}, "text": {"type": "string"}, "mode": {"type": "integer"}}}
 WHY = "A person is asked because it is among require_approval_for_tools (the default policy)."

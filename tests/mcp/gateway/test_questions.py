@@ -9,7 +9,7 @@ import mcp_types as types
 from demiurge.mcp.gateway.port import AskedQuestion, Waiting
 from demiurge.mcp.gateway.questions import client_requests, given_decision
 from demiurge.tools.input_form import read_form
-from demiurge.tools.visible_text import visible_name
+from demiurge.visible_text import visible_name
 
 
 def test_each_kind_of_field_keeps_its_choices_limits_and_default() -> None:

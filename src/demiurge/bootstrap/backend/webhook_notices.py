@@ -24,9 +24,9 @@ from demiurge.apps.demiurge import CHAT
 from demiurge.errors import DemiurgeError
 from demiurge.stores.protocol import Store
 from demiurge.tools.taint_words import taint_reason
-from demiurge.tools.visible_text import visible_name
 from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock
+from demiurge.visible_text import visible_name
 from demiurge.world.authority.admission import tool_effect
 from demiurge.world.authority.approval import asked_ns
 from demiurge.world.effects.legs import questions_of

@@ -20,8 +20,8 @@ from demiurge.cli import output
 from demiurge.cli.terminal.screen import Screen
 from demiurge.errors import InvalidValue
 from demiurge.tools.spec import ToolSpec
-from demiurge.tools.visible_text import visible, visible_lines, visible_name
 from demiurge.values import canonical_json
+from demiurge.visible_text import visible, visible_lines, visible_name
 
 __all__ = ["CardFacts", "card_facts", "card_lines", "in_order", "more_facts"]
 

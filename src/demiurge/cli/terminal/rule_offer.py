@@ -18,9 +18,9 @@ from demiurge.cli.terminal.keyboard import drop_typed_ahead
 from demiurge.cli.terminal.screen import Screen
 from demiurge.errors import DemiurgeError, UsageError
 from demiurge.tools.taint_words import taint_reason
-from demiurge.tools.visible_text import visible, visible_name
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
+from demiurge.visible_text import visible, visible_name
 from demiurge.world.authority.standing_rule import MAX_CALLS, MAX_LIFETIME_NS, exactly
 from demiurge.world.unit import Unit
 

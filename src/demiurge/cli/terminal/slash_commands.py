@@ -35,8 +35,8 @@ from demiurge.cli.trace import trace_lines
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.models.providers import PROVIDERS
 from demiurge.tools.ids import canonical_id
-from demiurge.tools.visible_text import visible_name
 from demiurge.values.clock import SystemClock
+from demiurge.visible_text import visible_name
 from demiurge.world.unit import Unit
 
 if TYPE_CHECKING:

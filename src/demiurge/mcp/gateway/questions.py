@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from demiurge.mcp.definition import visible
 from demiurge.mcp.gateway.content import waits_text
 from demiurge.mcp.gateway.port import AskedQuestion, Waiting
-from demiurge.tools.visible_text import visible_name
+from demiurge.visible_text import visible_name
 
 __all__ = ["DECISION", "client_requests", "given_answers", "given_decision", "read_responses", "request_kind"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from demiurge.mcp.gateway.port import AskedQuestion, Waiting
 from demiurge.mcp.gateway.questions import client_requests
-from demiurge.tools.visible_text import INVISIBLE, LONGEST_NAME, visible_name
+from demiurge.visible_text import INVISIBLE, LONGEST_NAME, visible_name
 
 
 @pytest.mark.parametrize(
