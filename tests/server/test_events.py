@@ -50,7 +50,7 @@ async def test_the_outcome_of_a_refused_message_can_be_read(served: Served) -> N
     value = {"$tag": "UserMessage", "$value": {**said, "provider": "openai-responses", "max_tokens": 9}}
     where = (await user.post("/api/events", json={"schema": CHAT, "value": value})).json()
     outcome = (await user.get(f"/api/events/{where['unit']}/{where['seq']}")).json()
-    assert (outcome["state"], outcome["code"]) == ("failed", "chat_unknown")
+    assert (outcome["state"], outcome["code"]) == ("refused", "chat_unknown")
 
 
 async def test_an_idempotency_key_makes_one_event(served: Served) -> None:
@@ -100,13 +100,13 @@ async def test_an_outcome_says_that_the_chat_was_busy_or_the_request_stale(serve
     served.provider.say(served.provider.answer(call), served.provider.answer(served.provider.text("Ordered.")))
     await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
     busy = await said(served, 2)
-    assert await outcome(served, busy) == ("failed", "chat_busy")
+    assert await outcome(served, busy) == ("refused", "chat_busy")
     assert await outcome(served, {**busy, "seq": 0}, "%2F") == ("done", None)
     [asked] = (await user.get("/api/approvals")).json()["approvals"]
     await user.post(f"/api/approvals/{asked['id']}", json={"decision": "approve"})
     await served.world.settle()
     stale = await said(served, 1)
-    assert await outcome(served, stale) == ("failed", "request_stale")
+    assert await outcome(served, stale) == ("refused", "request_stale")
     assert busy["unit"] == stale["unit"]
     assert busy["seq"] != stale["seq"]
 
