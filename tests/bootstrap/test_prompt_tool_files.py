@@ -54,7 +54,7 @@ async def test_an_approved_tool_is_exported_with_its_history(tmp_path: Path) -> 
         "user",
     )
     assert version["diff"][0]["field"] == "id"
-    assert version["review"]["kind"] == "skipped"
+    assert version["review"]["kind"] == "user"
 
 
 async def test_a_project_tool_is_exported_into_the_folder_of_the_world(tmp_path: Path) -> None:

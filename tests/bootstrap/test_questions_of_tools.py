@@ -360,7 +360,7 @@ async def test_trace_backtest_and_cost_show_one_call_that_asked(provider: Provid
         found = list(world.journal.read("demiurge/Demiurge@1/trip"))
         said = [(line.record.kind, line.says, line.state) for line in trace(lineage(found, (found[0].unit, 3)))]
         assert ("receipt", "asked a person", "") in said
-        assert ("approval", "answer by anna", "") in said
+        assert ("approval", "answer by anna", "answered") in said
         assert not any(state == "failed" for _, _, state in said)
         tested = backtest(found, lambda ref: world.blobs.get(Ref(ref)), BOOK)
         assert (tested.calls, tested.changes) == (1, [])

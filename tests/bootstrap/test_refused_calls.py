@@ -254,7 +254,7 @@ async def test_a_call_that_a_person_rejects_leaves_what_every_call_leaves(tmp_pa
         told_model = '{"ok":false,"error_code":"approval_rejected","message":"Not today."}'
         assert await found.texts() == {"c1": told_model}
         states = [line.state for line in found.trace() if line.state not in ("", "ok")]
-        assert states == ["rejected", "failed"]
+        assert states == ["rejected", "rejected"]
         assert (await found.world.replay())["ok"]
         assert found.world.journal.verify().ok
         assert await found.world.approvals() == []
