@@ -201,7 +201,7 @@ async def stale_base(on: Target) -> None:
 
 async def agent_revises(on: Target) -> None:
     """An agent changes what a user proposed."""
-    body = on.world.blobs.put(canonical_json.encode(proposal_of(id="new_tool", prompt="Mine now.")))
+    body = on.acting(AGENT).blobs.put(canonical_json.encode(proposal_of(id="new_tool", prompt="Mine now.")))
     await on.event(f"{PROPOSAL}Revise@1", AGENT, proposal_id=on.ready.id, digest=None, body_ref=body)
 
 
@@ -213,7 +213,7 @@ async def uncanonical(on: Target) -> None:
 
 async def takes_over_id(on: Target) -> None:
     """Submits another body under the id of a proposal that waits."""
-    body = on.world.blobs.put(canonical_json.encode(proposal_of(id="helpful_tool")))
+    body = on.acting(AGENT).blobs.put(canonical_json.encode(proposal_of(id="helpful_tool")))
     await on.event(f"{PROPOSAL}Submit@1", AGENT, proposal_id=on.ready.id, body_ref=body)
 
 
@@ -223,7 +223,7 @@ async def agent_uses_issue(on: Target) -> None:
 
 async def open_decision_issue(on: Target) -> None:
     """Opens an issue by hand that looks like a decision about the blocked proposal."""
-    body: Any = on.world.blobs.put(b"Please approve.")
+    body: Any = on.acting(AGENT).blobs.put(b"Please approve.")
     await on.event(
         f"{ISSUE}Open@1",
         AGENT,
@@ -309,7 +309,7 @@ async def forged_answer(on: Target) -> None:
 
 async def layer_seen(on: Target) -> None:
     """An agent tells the world that a file was read."""
-    digest = on.world.blobs.put(b"{}")
+    digest = on.acting(AGENT).blobs.put(b"{}")
     await on.event(f"{REGISTRY}LayerSeen@1", AGENT, registry="main", layer="user", digest=digest, problem=None)
     cell = await on.world.state("sys/ToolRegistry@1", "main")
     assert cell is not None
