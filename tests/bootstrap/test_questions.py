@@ -276,7 +276,7 @@ async def test_a_question_waits_in_a_fork_too_and_each_world_has_its_own_answer(
 async def test_a_question_waits_on_when_a_loss_is_accepted(provider: Provider, folder: Path) -> None:
     async with opened(folder, provider.url) as world:
         waiting = await asked(world, provider)
-    (folder / "mark.key").unlink()
+    (folder / "digest.key").unlink()
     async with opened(folder, provider.url, accept_losses="the disk broke") as world:
         assert world.accepted is not None
         assert world.accepted.lost
