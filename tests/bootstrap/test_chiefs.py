@@ -1,4 +1,4 @@
-"""Who reviews a proposal as Chief of Staff, the ids that a prompt tool may have, and refusals as events."""
+"""The reviewer of a proposal as Chief of Staff, the ids that a prompt tool may have, and refusals as events."""
 
 from __future__ import annotations
 

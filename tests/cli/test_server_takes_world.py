@@ -44,7 +44,7 @@ class Editor:
         self.running = process.start("mcp", "serve", *options, given=NO_KEY, stdin=subprocess.PIPE)
 
     def time_in_utc(self) -> str:
-        """What a call of `core__get_current_time` returns."""
+        """Returns the result of a call of `core__get_current_time`."""
         assert self.running.stdin is not None
         assert self.running.stdout is not None
         called = {"name": "core__get_current_time", "arguments": {"timezone": "UTC"}, "_meta": META}

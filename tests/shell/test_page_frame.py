@@ -1,4 +1,4 @@
-"""What every page has: a title of its own, at most one scrollbar, and words without marks of another format."""
+"""Each page has a title of its own, at most one scrollbar, and words without marks of another format."""
 
 from __future__ import annotations
 

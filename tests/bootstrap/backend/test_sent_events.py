@@ -1,4 +1,4 @@
-"""What a caller may not send: another's blob, by whatever name, and a title that people decide by."""
+"""A caller may not send another's blob, by whatever name, and a title that people decide by."""
 
 from __future__ import annotations
 

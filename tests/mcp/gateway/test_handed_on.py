@@ -116,7 +116,7 @@ async def through(world: World, ask: Callable[[Client], Any], mode: str = "auto"
 
 
 async def everything(client: Client) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a client gets: the listing and the answers, by the names of the tools, without what is about the gateway."""
+    """Returns the listing and the answers that a client gets by tool names, without the gateway's own."""
     tools = {tool.name: tool.model_dump(by_alias=True, exclude_none=True) for tool in (await client.list_tools()).tools}
     answers = {name: plain(await client.call_tool(name, {})) for name in ANSWERS}
     return tools, answers
