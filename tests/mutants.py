@@ -1,17 +1,20 @@
 """Runs the mutation tests of one area after the other, and lists the mutants that no test has caught.
 
-`python -m tests.mutants [--children N] [AREA ...]` (`make mutants`, `make mutants AREA=policy`). mutmut changes one
-place of a function at a time; `tests.mutant_session` runs the tests that reach the function, each mutant within a limit
-of time. Both work on a copy in `.mutants/AREA`, so the working tree may change meanwhile. What was caught once is not
-run again until its function changes; what was not caught is run again each time. A mutant that only changes the letters
-of a sentence for people (text with a blank in it) is counted apart: no behaviour rests on it.
+`python -m tests.mutants [--children N] [--sample N --seed S] [AREA ...]` (`make mutants`, `make mutants AREA=policy`,
+`make mutants AREA=server ARGS="--sample 100 --seed 1"`: so many mutants of the area, drawn by chance). mutmut changes
+one place of a function at a time; `tests.mutant_session` runs the tests that reach the function, each mutant within a
+limit of time. Both work on a copy in `.mutants/AREA`, so the working tree may change meanwhile. What was caught once is
+not run again until its function changes; what was not caught is run again each time. A mutant that only changes the
+letters of a sentence for people (text with a blank in it) is counted apart: no behaviour rests on it.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -23,31 +26,31 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".mutants"
 COPIED = ("src", "tests", "docs", "bench", "requirements", "Makefile", "README.md", "LICENSE", "CHANGELOG.md")
-ENOUGH = 0.95
 CAUGHT = frozenset([1, 3, -11, -9])
 """Exit codes of mutmut: a test failed, or the process died."""
 TIMED_OUT = frozenset([-24, 24, 36, 152, 255])
 NO_TESTS = frozenset([5, 33])
-GENERATE = """
-from mutmut import __main__ as mutmut
-mutmut.set_mutant_under_test("mutant_generation")
-mutmut.copy_src_dir()
-mutmut.copy_also_copy_files()
-mutmut.setup_source_paths()
-mutmut.create_mutants(1)
-"""
-"""The first steps of `mutmut run`: the rest of them starts pytest for every mutant, which takes most of the time."""
 OPTIONS = ("-p", "tests.mutant_session", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-s")
+SAMPLE = "sample.json"
+"""The names of the mutants of a sample, in an area's folder."""
 
 
 @dataclass(frozen=True)
 class Area:
     """`mutated`: patterns of files; `tests`: files and folders with the tests that are meant to catch, and options of
-    pytest that choose among these."""
+    pytest that choose among these; `decorated`: whether functions with decorators (routes, properties) are changed too;
+    `enough`: the share that has to be caught."""
 
     mutated: tuple[str, ...]
     tests: tuple[str, ...]
+    decorated: bool = False
+    enough: float = 0.95
 
+
+CALLS_OF_THE_BACKEND = (
+    *("asked_calls", "call_roles", "call_waits", "calls", "changed_call", "given_answer", "keep_calls"),
+    "waiting_calls",
+)
 
 AREAS = {
     "policy": Area(
@@ -101,6 +104,44 @@ AREAS = {
         ("src/demiurge/wire/*",),
         ("tests/wire", "-m", "not hypothesis"),
     ),
+    "registry": Area(
+        ("src/demiurge/registry/*",),
+        ("tests/registry",),
+        decorated=True,
+        enough=0.9,
+    ),
+    "mcp": Area(
+        ("src/demiurge/mcp/*",),
+        (
+            "tests/mcp",
+            *("--ignore=tests/mcp/test_conformance.py", "--ignore=tests/mcp/test_npm_servers.py"),  # they need node
+            *("--ignore=tests/mcp/test_processes.py", "--ignore=tests/mcp/gateway/test_in_doubt.py"),  # kill processes
+        ),
+        decorated=True,
+        enough=0.9,
+    ),
+    "server": Area(
+        ("src/demiurge/server/*",),
+        ("tests/server", "--ignore=tests/server/test_whole_api.py", "--ignore=tests/server/test_flat_costs.py"),
+        decorated=True,
+        enough=0.9,
+    ),
+    "backend": Area(
+        tuple(f"src/demiurge/bootstrap/backend/{name}.py" for name in CALLS_OF_THE_BACKEND),
+        (
+            "tests/bootstrap/backend",
+            "tests/bootstrap/test_calls_refused_unasked.py",
+            "tests/bootstrap/test_cancel.py",
+            "tests/bootstrap/test_edited_approvals.py",
+            "tests/bootstrap/test_questions.py",
+            "tests/bootstrap/test_questions_of_tools.py",
+            "tests/bootstrap/test_refused_calls.py",
+            "tests/bootstrap/test_standing_rules.py",
+            "tests/bootstrap/test_waiting_calls.py",
+        ),
+        decorated=True,
+        enough=0.9,
+    ),
 }
 
 
@@ -117,6 +158,8 @@ def main() -> int:
     arguments = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("areas", nargs="*", metavar="AREA", help=f"of {', '.join(AREAS)}; default: all")
     arguments.add_argument("--children", type=int, default=os.cpu_count() or 1, help="how many run at a time")
+    arguments.add_argument("--sample", type=int, metavar="N", help="of each area only N mutants, drawn by chance")
+    arguments.add_argument("--seed", type=int, default=0, metavar="S", help="of that chance; the default is 0")
     arguments.add_argument("--report", action="store_true", help="run nothing, report what was run before")
     given = arguments.parse_args()
     if unknown := [name for name in given.areas if name not in AREAS]:
@@ -124,12 +167,12 @@ def main() -> int:
     enough = True
     for name in given.areas or AREAS:
         if not given.report:
-            run(name, AREAS[name], given.children)
-        enough = report(name) and enough
+            run(name, AREAS[name], given.children, given.sample, given.seed)
+        enough = report(name, drawn(name, given.sample, given.seed)) and enough
     return 0 if enough else 1
 
 
-def run(name: str, area: Area, children: int) -> None:
+def run(name: str, area: Area, children: int, sample: int | None, seed: int) -> None:
     """Copies the tree, has mutmut make the mutants of the copy, and runs the tests on them."""
     folder = HOME / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -142,10 +185,21 @@ def run(name: str, area: Area, children: int) -> None:
     mutated = folder / "mutants"
     mutated.mkdir(exist_ok=True)
     forget_survivors(mutated)
-    subprocess.run([sys.executable, "-c", GENERATE], cwd=folder, check=True)
+    generation = [sys.executable, "-m", "tests.mutant_generation", *(["--decorated"] if area.decorated else [])]
+    subprocess.run(generation, cwd=folder, check=True)
+    (mutated / SAMPLE).write_text(json.dumps([mutant.name for mutant in drawn(name, sample, seed)]))
     session = [sys.executable, "-m", "pytest", "--rootdir=.", *OPTIONS, f"--children={children}", *area.tests]
     path = os.pathsep.join([str(mutated / "src"), str(mutated)])  # also of the processes that tests start
     subprocess.run(session, cwd=mutated, env={**os.environ, "PYTHONPATH": path, "MUTANT_UNDER_TEST": ""}, check=True)
+
+
+def drawn(name: str, sample: int | None, seed: int) -> list[Mutant]:
+    """Returns all mutants of an area, or a sample of so many; the same seed draws the same ones."""
+    mutants = list(found(HOME / name / "mutants"))
+    if sample is None or sample >= len(mutants):
+        return mutants
+    chosen = random.Random(seed).sample(sorted(mutant.name for mutant in mutants), sample)
+    return [mutant for mutant in mutants if mutant.name in chosen]
 
 
 def forget_survivors(folder: Path) -> None:
@@ -165,9 +219,8 @@ def configured(pyproject: str, area: Area) -> str:
     return f"{before}{head}only_mutate = {json.dumps(area.mutated)}\n{after}"
 
 
-def report(name: str) -> bool:
-    """Prints an area's table and its survivors; whether enough were caught."""
-    mutants = list(found(HOME / name / "mutants"))
+def report(name: str, mutants: list[Mutant]) -> bool:
+    """Prints the table of an area's mutants and the survivors; whether enough were caught."""
     survivors = [mutant for mutant in mutants if mutant.state in ("survived", "no tests")]
     diffs = {mutant: diff_of(name, mutant) for mutant in survivors}
     wording = {mutant for mutant, diff in diffs.items() if is_wording(diff)}
@@ -187,8 +240,9 @@ def report(name: str) -> bool:
             f" {shares[-1]:5.1%}"
         )
     for mutant in (*(each for each in survivors if each not in wording), *wording):
-        print(f"\n{mutant.state}{', wording' if mutant in wording else ''}: {mutant.name}\n{diffs[mutant]}")
-    return shares[-1] >= ENOUGH and not any(mutant.state == "not run" for mutant in mutants)
+        wording_too = ", wording" if mutant in wording else ""
+        print(f"\n{mutant.state}{wording_too}: {mutant.name}\n{diffs[mutant]}")
+    return shares[-1] >= AREAS[name].enough and not any(mutant.state == "not run" for mutant in mutants)
 
 
 def found(folder: Path) -> Iterator[Mutant]:
@@ -208,10 +262,27 @@ def state_of(code: int | None) -> str:
 
 
 def diff_of(name: str, mutant: Mutant) -> str:
-    """The lines that the mutant changes."""
+    """The lines that the mutant changes, after the place of the first of them."""
     command = [sys.executable, "-m", "mutmut", "show", mutant.name]
     done = subprocess.run(command, cwd=HOME / name, capture_output=True, text=True, check=False)
-    return "\n".join(line for line in done.stdout.splitlines() if re.match(r"[-+](?![-+]{2})", line))
+    hunks = re.split(r"^@@ -(\d+).*\n", done.stdout, flags=re.MULTILINE)
+    if len(hunks) < 3:
+        return done.stdout
+    above = next(number for number, line in enumerate(hunks[2].splitlines()) if line.startswith("-"))
+    source = HOME / name / mutant.file
+    line = first_line(source.read_text(), mutant.name) + int(hunks[1]) - 1 + above
+    changed = [line for line in "\n".join(hunks[2::2]).splitlines() if line[:1] in ("-", "+")]
+    return "\n".join([f"{mutant.file}:{line}", *changed])
+
+
+def first_line(source: str, mutant: str) -> int:
+    """Returns the line of the original source on which the function of a mutant begins."""
+    *_, function = mutant.rpartition("__mutmut_")[0].rpartition(".")[2].removeprefix("x_").split("ǁ")
+    owners = mutant.split("ǁ")[1:-1]
+    tree: ast.AST = ast.parse(source)
+    for owner in (*owners, function):
+        tree = next(node for node in ast.walk(tree) if getattr(node, "name", None) == owner)
+    return int(getattr(tree, "lineno", 1))
 
 
 def is_wording(diff: str) -> bool:

@@ -183,6 +183,7 @@ def test_a_text_that_a_reviewer_has_to_see_is_a_warning(text: str, code: str) ->
 def test_a_long_prompt_is_a_warning() -> None:
     [found] = found_in(prompt="word " * 900)
     assert (found.code, found.severity, found.start) == ("long_prompt", "warn", SOFT_PROMPT)
+    assert found.message.startswith("The prompt has more than 4000 characters")
 
 
 def test_a_catalog_over_its_limit_takes_no_further_text() -> None:

@@ -61,6 +61,12 @@ def test_a_long_text_shows_three_lines_around_a_change() -> None:
     ]
 
 
+def test_changes_far_apart_are_shown_apart() -> None:
+    changed = LONG.replace("Line 2 ", "Row 2 ").replace("Line 19 ", "Row 19 ")
+    (diff,) = tool_diff(tool_of(prompt=LONG), tool_of(prompt=changed))
+    assert [[row.new.number for row in hunk if row.new] for hunk in diff.hunks] == [[*range(1, 6)], [*range(16, 21)]]
+
+
 def test_a_short_text_is_shown_old_and_new_with_the_changed_word_marked() -> None:
     diffs = tool_diff(tool_of(name="Scene pacer"), tool_of(name="Scene reader"))
     assert render_text(diffs).splitlines() == [

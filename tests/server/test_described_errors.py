@@ -1,11 +1,14 @@
-"""The description of the API in OpenAPI has every error that a path can answer."""
+"""The description of the API in OpenAPI: what it is of, how a caller is known, and every error of a path."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 
 from tests.server.conftest import Served
+
+from demiurge.server.callers import cookie_name
 
 ERROR = {"$ref": "#/components/schemas/ErrorBody"}
 
@@ -42,3 +45,18 @@ async def test_a_body_that_is_too_large_is_refused_as_it_is_described(served: Se
     user = await served.client()
     answer = await user.post("/api/chats", content=b"a" * (32 * 2**20 + 1))
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+async def test_the_description_names_the_app_and_both_ways_to_be_known(served: Served) -> None:
+    description = (await (await served.client()).get("/api/openapi.json")).json()
+    assert description["info"] == {
+        "title": "Demiurge",
+        "summary": "A durable, governed tool runtime for LLM agents.",
+        "version": version("demiurge-runtime"),
+    }
+    cookie = cookie_name(served.app.state.options)
+    assert description["components"]["securitySchemes"] == {
+        "token": {"type": "http", "scheme": "bearer", "description": "A token of `demiurge tokens add`."},
+        "cookie": {"type": "apiKey", "in": "cookie", "name": cookie, "description": "Set by a login."},
+    }
+    assert description["security"] == [{"token": []}, {"cookie": []}]

@@ -59,7 +59,14 @@ async def test_a_waiting_call_says_its_chat_effect_rule_and_times(served: Served
     found = (await user.get("/api/approvals")).json()
     [asked] = found["approvals"]
     assert (asked["chat_id"], asked["title"], asked["effect"]) == ("c1", "Shop", "state_change")
-    assert asked["rules"], "the lines of the policy that ask for a decision"
+    assert (asked["server"], asked["trust"]) == (None, None)
+    assert asked["rules"] == [{"rule": "require_approval_for_effects", "effect": "state_change"}]
+    assert asked["card"] == {
+        "asker": "",
+        "description": "Order a part.",
+        "effect": "It changes the state of this world (state_change).",
+        "why": "A person is asked because its effect is among require_approval_for_effects.",
+    }
     assert asked["asked_ns"] < found["now_ns"] < asked["expires_ns"]
     assert (await user.get("/api/chats/c1/turns/1")).json()["status"] == "awaiting_approval"
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import threading
+from contextlib import AsyncExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.mcp.gateway.conftest import AGENT, DOT, ERAS, OTHER, Shop, refuses_as
 
 from demiurge.apps.demiurge import CALLS
 from demiurge.bootstrap.gateway import GatewayWorld
-from demiurge.mcp.gateway.calls import MOST_AT_ONCE
+from demiurge.mcp.gateway.calls import MOST_AT_ONCE, _Turns
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -161,3 +162,29 @@ async def test_callers_never_read_each_other_s_answers(shop: Shop) -> None:
     assert other.structured_content["status"] == "awaiting_approval"
     assert text_of(answered) == "sent to Rome"
     assert shop.runs == ["Rome"]
+
+
+async def test_of_one_caller_16_calls_run_and_256_wait_and_the_next_is_refused() -> None:
+    turns = _Turns()
+
+    async def call() -> None:
+        async with turns.turn(AGENT):
+            pass
+
+    async with AsyncExitStack() as running:
+        for _ in range(16):
+            await running.enter_async_context(turns.turn(AGENT))
+        waiting = [asyncio.create_task(call()) for _ in range(256)]
+        refused = asyncio.create_task(call())
+        await asyncio.sleep(0)  # each comes to its place
+        assert not any(task.done() for task in waiting)
+        assert refused.done()
+        assert "Too many calls of this caller are waiting; try again later." in str(refused.exception())
+        async with turns.turn(OTHER):
+            pass
+        waiting.pop().cancel()
+        await asyncio.sleep(0)
+        waiting.append(asyncio.create_task(call()))
+        await asyncio.sleep(0)
+        assert not any(task.done() for task in waiting)
+    await asyncio.gather(*waiting)

@@ -108,6 +108,13 @@ async def test_issues_fit_all_filters_newest_first() -> None:
     assert await found_ids(SearchIssues(status="waiting-on-user", priority="urgent")) == ["w"]
     value = (await search_issues.gather(SearchIssues(status="all"), Board())).value
     assert (len(value["issues"]), value["total"]) == (20, 31)
+    assert value["note"] == "The newest 20 of 31 issues. Give more filters to see the others."
+    for params, note in [
+        (SearchIssues(status="closed"), "All 10 issues that fit, newest first."),
+        (SearchIssues(("B",), status="all"), "The one issue that fits."),
+        (SearchIssues(("b",), status="all"), "No issue fits all of these filters."),
+    ]:
+        assert (await search_issues.gather(params, Board())).value["note"] == note
 
 
 async def test_the_summary_counts_every_issue() -> None:
@@ -139,3 +146,19 @@ async def test_a_project_without_receipts_says_so() -> None:
 
     value = (await issue_status_summarizer.gather(SummarizeIssues(), Quiet())).value
     assert value["status"].endswith("There are no receipts yet.")
+
+
+@pytest.mark.parametrize(
+    ("request_text", "roles", "complexity"),
+    [
+        ("who are you", 0, "LOW"),
+        ("check the timeline", 1, "LOW"),
+        ("write and edit it", 2, "MEDIUM"),
+        ("write, edit and critique it", 3, "HIGH"),
+    ],
+)
+async def test_a_request_is_more_complex_the_more_roles_its_words_name(
+    request_text: str, roles: int, complexity: str
+) -> None:
+    value = (await task_router.gather(RouteTask(request_text))).value
+    assert (len(value["candidates"]), value["complexity"]) == (roles, complexity)
