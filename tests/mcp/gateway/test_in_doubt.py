@@ -180,7 +180,43 @@ async def test_an_answer_is_given_once_the_pipe_has_taken_all_of_it(reads: bool)
     assert told == [reads]
     os.close(client_in)
     writer.close()
-    await reader.read()
+    await until(reader.at_eof)
+    for stream in pipe.incoming:
+        stream.close()
+
+
+async def test_a_request_that_arrives_over_the_socket_of_the_answers_does_not_close_it() -> None:
+    """Launchers such as inetd and socat give one socket for stdin and stdout."""
+    near, far = socket.socketpair()
+    reader, writer = await _connected(near.fileno(), near.fileno())
+    near.close()
+    for number in range(3):
+        far.sendall(b"request\n")  # it lies there before the loop looks at its descriptors
+        assert await reader.readline() == b"request\n"
+        await asyncio.sleep(0)
+        writer.write(b"answer %d\n" % number)
+        await writer.drain()
+        assert far.recv(100) == b"answer %d\n" % number
+    far.close()
+    assert await reader.read() == b""
+    writer.close()
+
+
+async def test_a_client_that_takes_no_more_answers_is_served_no_more() -> None:
+    """Its requests would be read, and made, and never answered."""
+    stdin, client_in = os.pipe()
+    client_out, stdout = os.pipe()
+    reader, writer = await _connected(stdin, stdout)
+    for each in (stdin, stdout, client_out):
+        os.close(each)
+    pipe = _Pipe(reader, writer, lambda work: work.close())
+    incoming, _ = pipe.incoming
+    reading = asyncio.create_task(pipe.read(incoming))
+    await pipe.send(SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id=1, result={})))
+    await reading
+    os.close(client_in)
+    writer.close()
+    await until(reader.at_eof)
     for stream in pipe.incoming:
         stream.close()
 

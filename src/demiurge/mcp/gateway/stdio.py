@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import stat
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -64,6 +65,23 @@ async def _stdout_for_us(stdout: int) -> AsyncIterator[int]:
 
 
 async def _connected(stdin: int, wire: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await (_on_one_socket if _is_one_socket(stdin, wire) else _on_two_pipes)(stdin, wire)
+    writer.transport.set_write_buffer_limits(high=0)  # so `drain` waits until the pipe has taken everything
+    return reader, writer
+
+
+def _is_one_socket(stdin: int, wire: int) -> bool:
+    mode = os.fstat(stdin).st_mode
+    return stat.S_ISSOCK(mode) and os.path.sameopenfile(stdin, wire)
+
+
+async def _on_one_socket(stdin: int, _: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Returns the streams of a socket that is stdin and stdout. As a pipe for writing asyncio would close it when a
+    request arrives: it takes all that can be read from such a pipe for the end of its reader."""
+    return await asyncio.open_connection(sock=socket.socket(fileno=os.dup(stdin)), limit=MAX_LINE)
+
+
+async def _on_two_pipes(stdin: int, wire: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_LINE)
     await loop.connect_read_pipe(
@@ -72,7 +90,6 @@ async def _connected(stdin: int, wire: int) -> tuple[asyncio.StreamReader, async
     transport, protocol = await loop.connect_write_pipe(
         asyncio.streams.FlowControlMixin, os.fdopen(os.dup(wire), "wb", buffering=0)
     )
-    transport.set_write_buffer_limits(high=0)  # so `drain` waits until the pipe has taken everything
     return reader, asyncio.StreamWriter(transport, protocol, None, loop)
 
 
@@ -102,7 +119,7 @@ class _Pipe:
         return True
 
     async def read(self, to: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """Hands the client's messages on until it closes stdin."""
+        """Hands the client's messages on until it closes stdin, or takes no more answers."""
         async with to:
             while (line := await self._line()) is not None:
                 if not line.strip():
@@ -118,7 +135,7 @@ class _Pipe:
         """Returns the next line; None at the end. A line that is too long is dropped, and is no message."""
         try:
             return await self._reader.readuntil(b"\n")
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionError):
             return None
         except asyncio.LimitOverrunError as overrun:
             dropped = overrun.consumed
@@ -128,7 +145,7 @@ class _Pipe:
                     await self._reader.readuntil(b"\n")
                 except asyncio.LimitOverrunError as more:
                     dropped = more.consumed
-                except asyncio.IncompleteReadError:
+                except (asyncio.IncompleteReadError, ConnectionError):
                     return None
                 else:
                     return b"a line that is too long\n"
@@ -141,7 +158,8 @@ class _Pipe:
                 await self._writer.drain()
                 self._writer.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
                 await self._writer.drain()
-            except ConnectionError:  # the client has gone; its stdin will end too
+            except ConnectionError as gone:  # a request that is read now would get no answer
+                self._reader.set_exception(gone)
                 return
         task = asyncio.current_task()
         if task is not None and _is_answer(message):
