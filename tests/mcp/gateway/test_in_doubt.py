@@ -22,12 +22,14 @@ from tests.mcp.gateway.test_http import ACCEPT, HELLO, post, token
 from tests.server.conftest import Served, served_on
 
 from demiurge import World
+from demiurge.apps.demiurge import CALLS
 from demiurge.mcp.gateway.answers import carries_answer
 from demiurge.mcp.gateway.stdio import _connected, _Pipe
 from demiurge.server import mcp_endpoint
 from demiurge.server.response_wire import ResponseWire
 from demiurge.testing import FrozenClock
 from demiurge.world.host import Host
+from demiurge.world.unit import Unit
 
 WORD = {"word": "go"}
 
@@ -121,6 +123,23 @@ async def test_the_answer_counts_as_given_if_the_last_that_asked_was_given_it(sh
     await third.leave(read=True)
     assert shop.runs == ["go"]
     assert not (await ended(world.call("wait_for_word", WORD, shows=False))).earlier
+
+
+@pytest.mark.parametrize("shows", [True, False])
+async def test_a_call_that_goes_on_at_the_next_owner_has_no_outcome_at_this_one(shop: Shop, shows: bool) -> None:
+    """The client of a process that hands its world over would be told that the call still runs, in place of its
+    answer."""
+    host = await shop.world.backend.state.host()  # type: ignore[attr-defined]
+    await host.drain(0)
+    held = shop.gateway(AGENT).world_of(None).call("note", {"text": "once"}, shows=shows)  # type: ignore[arg-type]
+
+    async def events() -> list[Any]:
+        return [event async for event in held.events()]
+
+    waiting = asyncio.create_task(events())
+    await until(lambda: str(Unit(CALLS, held.call_id)) in host.in_progress())
+    await shop.world.close()
+    assert await waiting == []
 
 
 async def test_a_call_is_found_a_day_after_its_end_and_not_after_its_beginning(tmp_path: Path) -> None:

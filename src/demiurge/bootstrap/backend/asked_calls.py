@@ -126,8 +126,9 @@ class AskedCalls:
 
     async def ask(self, host: Host, asked: AskedCall, caller: Caller, now_ns: int) -> AsyncGenerator[dict[str, Any]]:
         """Yields `{type: "call", call_id, earlier}`, then the progress of the call, then `{type: "outcome", ...}`, and
-        stays until the asker has left (`leave`) or the generator is closed. Raises NotFound (`no_call`), InvalidValue
-        (no tool id, or an id that is not of this caller, tool and arguments)."""
+        stays until the asker has left (`leave`) or the generator is closed. If the world is closed before the call has
+        settled, there is no outcome: the next owner has it. Raises NotFound (`no_call`), InvalidValue (no tool id, or
+        an id that is not of this caller, tool and arguments)."""
         if not asked.takes_up and not _is_id_for(asked, caller):
             raise InvalidValue("is not an id of this caller, tool and arguments (`new_call_id`)", path="call_id")
         call_id = asked.call_id if asked.takes_up else await self._chosen(host, asked, caller, now_ns)
@@ -153,6 +154,8 @@ class AskedCalls:
             elif asked.waits:
                 await host.settle(unit)
             outcome = self._outcome(host, unit)
+            if asked.waits and outcome["status"] == "open":
+                return
             if outcome["status"] == "ended":
                 self._waits.show(call_id, asked.asker)
             yield outcome
