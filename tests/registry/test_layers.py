@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.registry.prompt_tools import prompt_tools, tool_of
 
 from demiurge.errors import InvalidValue
+from demiurge.registry import layers
 from demiurge.registry.core_ids import CORE_IDS, normal_id
 from demiurge.registry.layers import (
     MAX_LAYER_BYTES,
@@ -199,6 +200,15 @@ def test_too_many_tools_are_not_written() -> None:
     with pytest.raises(InvalidValue) as raised:
         write_layer(large)
     assert raised.value.code == "layer_too_large"
+
+
+def test_a_layer_of_exactly_the_limit_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(write_layer([tool_of()]))
+    monkeypatch.setattr(layers, "MAX_LAYER_BYTES", size)
+    assert len(write_layer([tool_of()])) == size
+    monkeypatch.setattr(layers, "MAX_LAYER_BYTES", size - 1)
+    with pytest.raises(InvalidValue):
+        write_layer([tool_of()])
 
 
 def test_a_file_proposes_what_differs_from_the_live_tools() -> None:

@@ -95,7 +95,7 @@ async def test_a_call_that_waits_ends_the_stream_without_a_result(served: Served
     assert dict(found)["c"]["argsTextDelta"] == '{"part":"bolt"}'
     assert "canary" not in json.dumps(found)
     assert "a" not in dict(found)
-    assert found[-1][1]["finishReason"] == "tool-calls"
+    assert found[-1][1] == {"finishReason": "tool-calls", "usage": {"inputTokens": 10, "outputTokens": 5}}
     [asked] = await served.world.approvals()
     assert ("2", [{"type": "waiting", "approvals": [asked["id"]]}]) in found
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.bootstrap.test_result_parts import NOTES, PNG, opened
@@ -56,3 +58,20 @@ async def test_the_journal_stream_has_the_public_image_alone(served: Served) -> 
     assert "record" in told
     assert "notes.txt" not in told
     assert NOTES.decode() not in told
+
+
+async def test_a_long_result_is_cut_for_a_client_that_says_how_much_it_takes(served: Served) -> None:
+    user = await served.client()
+
+    async def tool_answers(**query: int) -> list[dict[str, Any]]:
+        said = (await user.get("/api/chats/c/messages", params=query)).json()["messages"]
+        return [message["tool"] for message in said if "tool" in message]
+
+    whole, cut = await tool_answers(), await tool_answers(max_result=1)
+    assert len(whole) == len(cut) > 0
+    for full, short in zip(whole, cut, strict=True):
+        text = json.dumps(full["result"], ensure_ascii=False, separators=(",", ":"))
+        assert "result_cut" not in full
+        assert short["result_cut"] == {"bytes": len(text.encode()), "head": text[:4000]}
+        assert short["view_ref"] == full["view_ref"]
+    assert await tool_answers(max_result=10**6) == whole

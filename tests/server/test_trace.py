@@ -55,6 +55,20 @@ async def test_the_phases_of_an_approved_call_follow_each_other(served: Served) 
     assert phases[-1]["to_ns"] == receipt["time_ns"]
 
 
+async def test_the_trees_of_a_chat_are_the_newest_and_as_many_as_asked_for(served: Served) -> None:
+    user = await served.client()
+    for text in ("One", "Two", "Three"):
+        served.provider.say(served.provider.answer(served.provider.text("Yes.")))
+        await user.post("/api/chats/c1/messages", json={"text": text, "wait": True})
+    every = await trees(user, chat="c1")
+    for count in (1, 2):
+        assert [tree["seq"] for tree in await trees(user, chat="c1", count=count)] == [
+            tree["seq"] for tree in every[:count]
+        ]
+    assert len(every) >= 3
+    assert [tree["seq"] for tree in every] == sorted((tree["seq"] for tree in every), reverse=True)
+
+
 async def test_a_viewer_sees_the_same_tree_without_private_arguments(served: Served) -> None:
     user, approval = await served.client(), await order(served)
     await user.post(f"/api/approvals/{approval}", json={"decision": "reject", "reason": "too dear"})

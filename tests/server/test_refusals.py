@@ -1,0 +1,53 @@
+"""What the server refuses by itself: the status and the code of each refusal, by which a client decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.server.conftest import Served
+
+from demiurge.values import cbor
+
+JSON = {"content-type": "application/json"}
+HASH = f"sha256:{'0' * 64}"
+REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
+    ("GET", "/api/chats/none", {}, 404, "chat_unknown"),
+    ("GET", "/api/approvals/00ff", {}, 404, "no_approval"),
+    ("GET", "/api/tools/none", {}, 404, "no_tool"),
+    ("GET", "/api/defs/none", {}, 404, "no_definition"),
+    ("GET", "/api/state/demiurge/Demiurge@1?key=none", {}, 404, "no_cell"),
+    ("GET", "/api/policy/explain", {}, 422, "validation"),
+    ("GET", "/api/trace", {}, 422, "validation"),
+    ("GET", f"/api/trace?event_hash={HASH}&chat=c1", {}, 422, "validation"),
+    ("GET", "/api/trace?chat=c1&count=0", {}, 422, "validation"),
+    ("GET", "/assets/none.js", {}, 404, "no_path"),
+    ("GET", "/api/chats", {"headers": {"host": "elsewhere.example"}}, 400, "bad_host"),
+    ("POST", "/api/chats", {"headers": {"origin": "http://elsewhere.example"}, "json": {}}, 403, "bad_origin"),
+    ("POST", "/api/chats", {"headers": {"authorization": "Bearer none"}, "json": {}}, 401, "unauthorized"),
+    ("POST", "/api/chats", {"content": b'{"title": ', "headers": JSON}, 400, "invalid_json"),
+    ("POST", "/api/chats", {"content": b'{"title": "a", "title": "b"}', "headers": JSON}, 400, "invalid_json"),
+    ("POST", "/api/login", {"json": {"code": "none"}}, 401, "bad_login"),
+    ("POST", "/api/calls/none", {"content": cbor.encode([])}, 404, "unknown_op"),
+    ("POST", "/api/calls/read.info", {"content": b"\xff"}, 400, "bad_body"),
+    ("POST", "/api/calls/read.info", {"content": cbor.encode({})}, 400, "bad_body"),
+]
+
+
+async def test_every_refusal_has_its_status_and_its_code(served: Served) -> None:
+    user = await served.client()
+    found = []
+    for method, path, options, _, _ in REFUSED:
+        answer = await user.request(method, path, **options)
+        found.append((method, path, options, answer.status_code, answer.json().get("code")))
+    assert found == REFUSED
+
+
+async def test_the_key_of_an_event_has_1_to_200_characters(served: Served) -> None:
+    user = await served.client()
+    made = {"chat_id": "c1", "title": "T", "created_at_ms": 1}
+    body = {"schema": "demiurge/ChatEvent@1", "value": {"$tag": "ChatCreated", "$value": made}}
+    found = []
+    for key in ("", "k" * 200, "k" * 201):
+        answer = await user.post("/api/events", json=body, headers={"idempotency-key": key})
+        found.append((answer.status_code, answer.json().get("code")))
+    assert found == [(422, "validation"), (202, None), (422, "validation")]
