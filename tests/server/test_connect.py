@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeVar
 
@@ -30,14 +30,19 @@ async def token(served: Served, role: str) -> str:
 
 
 async def test_a_chat_over_http_is_as_one_in_process(served: Served) -> None:
-    served.provider.say(served.provider.answer(served.provider.text("Good day.")))
+    served.provider.say(served.provider.answer(served.provider.text("Good day."), held=True))
     secret = await token(served, "user")
 
     async def talk() -> None:
         async with World.connect(served.base, secret) as world:
             assert world.caller.actor == "user:user"
             shown: list[str] = []
-            reply = await world.chat("c1").send("Hello", on_frame=lambda frame: shown.append(frame["type"]))
+
+            def show(frame: Mapping[str, Any]) -> None:
+                shown.append(frame["type"])
+                served.provider.let_go.set()
+
+            reply = await world.chat("c1").send("Hello", on_frame=show)
             assert (reply.status, reply.text) == ("done", "Good day.")
             assert "closed" in shown
             ref = world.blobs.put(b"bytes")

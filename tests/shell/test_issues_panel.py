@@ -23,11 +23,12 @@ async def titles(page: Page) -> list[str]:
 async def test_the_list_is_filtered_by_status_assignee_and_tag(screen: Screen) -> None:
     served = screen.served
     await open_issue(served)
+    await open_issue(served, title="The stairs in scene three", tags=["stairs"])
     closed = await open_issue(served, title="An old one", tags=["story", "old"])
     await post(served, "user", f"/api/issues/{closed}/close")
     await reviewed(served)
     page = await screen.page("/prompt-tools/issues")
-    await expect(page.locator("main li")).to_have_count(4)
+    await expect(page.locator("main li")).to_have_count(5)
     await page.get_by_label("Status").select_option(label="waits for a user")
     await expect(page.locator("main li")).to_have_count(1)
     assert await titles(page) == ["Decide: [Tool Proposal] Scene pacer"]
@@ -44,7 +45,7 @@ async def test_the_list_is_filtered_by_status_assignee_and_tag(screen: Screen) -
     await page.keyboard.press("Enter")
     await expect(page.locator(".empty")).to_have_text("There are no such issues.")
     await page.get_by_role("link", name="All issues").click()
-    await expect(page.locator("main li")).to_have_count(4)
+    await expect(page.locator("main li")).to_have_count(5)
 
 
 async def test_an_issue_is_opened_commented_closed_and_opened_again(screen: Screen) -> None:

@@ -113,7 +113,7 @@ async def test_an_approval_and_the_catalog_say_whose_tool_it_is(screen: Screen, 
     page = await screen.page("/approvals")
     card = page.locator("[data-approval]:visible").first
     await expect(card.locator(".badges")).to_have_text("MCP server mail pinned untrusted text")
-    await expect(card.locator("h2")).to_have_text("A caller outside of any chat wants to run mcp__mail__read.")
+    await expect(card.locator("h2")).to_have_text("user, outside of any chat, wants to run mcp__mail__read.")
     await page.goto(f"{screen.served.base}/tools?tool=mcp__mail__read")
     opened = page.locator("details[open]").first
     await expect(opened.locator("summary").first).to_contain_text("mcp mail")

@@ -182,7 +182,7 @@ async def test_check_23_old_data_stay_with_their_date_after_a_failure(screen: Sc
 async def test_an_error_says_its_code_and_what_to_do(screen: Screen) -> None:
     page = await screen.page("/cost", role="viewer")
     problem = page.get_by_role("alert").first
-    await expect(problem.locator("code")).to_have_text("role_missing")
+    await expect(problem.locator("code.code")).to_have_text("role_missing")
     await expect(problem).to_contain_text("Ask for a token with another role")
 
 

@@ -90,4 +90,5 @@ async def test_a_person_ends_the_call(screen: Screen) -> None:
     page = await screen.page("/chats/c1")
     await card_of(page).get_by_role("button", name="End the call").click()
     await expect(page.locator(".tool .outcome")).to_contain_text("Rejected by you")
+    await screen.served.world.settle()
     assert "approval_rejected" in str(screen.served.provider.seen[-1])

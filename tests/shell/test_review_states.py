@@ -21,7 +21,9 @@ async def fill(served: Served) -> dict[str, str]:
     """Makes proposals in several states and issues, with text from right to left and long words. Returns the views:
     by address what is there once the data are shown."""
     first = await reviewed(served)
-    await post(served, "user", f"/api/proposals/{first['id']}/approve", digest=first["digest"], reason=ARABIC)
+    await post(
+        served, "user", f"/api/proposals/{first['id']}/approve", digest=first["digest"], reason=ARABIC, read=True
+    )
     evidence = {
         "id": "misquote",
         "should": "fail",

@@ -150,6 +150,8 @@ class Reading:
 
     async def info(self) -> dict[str, Any]:
         owner = self._owner
+        async with owner.changing:  # the log of manifests may name one that is not in force yet
+            pass
         caller = ToolPolicyContext.of(self._caller)
         policy = policy_at(owner.manifest, owner.clock.now_ns())
         catalog, items = (
