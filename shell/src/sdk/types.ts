@@ -66,7 +66,7 @@ export interface NewAttachment {
 
 export interface ChatMessage {
   request_id: number;
-  role: "user" | "assistant" | "tool";
+  role: "user" | "assistant" | "tool" | "system";
   ref: string;
   /** Null for a caller whose role does not see it. */
   text: string | null;
@@ -74,6 +74,18 @@ export interface ChatMessage {
   tool?: ToolAnswer;
   attachments?: Attachment[];
   erased?: { actor: string; why: string; at_ms: number };
+  /** The citations of an answer that do not hold. */
+  findings?: Finding[];
+  /** Whether the answer was not taken because of its findings. */
+  refused?: boolean;
+}
+
+/** A citation of an answer that does not hold: its line from 1, and what is wrong with it. */
+export interface Finding {
+  line: number;
+  code: string;
+  detail: string;
+  message: string;
 }
 
 /** A turn as it stands. A number that nobody knows is null, never 0. */

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import CHAT
@@ -20,7 +20,14 @@ from demiurge.bootstrap.chat_fields import require_fields
 from demiurge.bootstrap.chat_state import ChatCell, ChatSettings, ChatStanding, Failed
 from demiurge.bootstrap.decided_calls import with_decisions
 from demiurge.bootstrap.journal import Journal
-from demiurge.bootstrap.message_body import Attachment, MessageBody, load_body, load_view, store_attachments
+from demiurge.bootstrap.message_body import (
+    Attachment,
+    MessageBody,
+    load_body,
+    load_findings,
+    load_view,
+    store_attachments,
+)
 from demiurge.bootstrap.message_terms import MessageTerms
 from demiurge.bootstrap.models import Choice
 from demiurge.bootstrap.reply import Reply, ToolCallView
@@ -351,11 +358,14 @@ class Chat:
 
     async def messages(self, since: int = 0) -> list[dict[str, Any]]:
         """Returns the whole conversation, or the messages from the request id `since` on: `{request_id, role, ref,
-        text, attachments?, tool_calls?, tool?, erased?, skip_tool_catalog?}`, oldest first.
+        text, attachments?, tool_calls?, tool?, erased?, skip_tool_catalog?, findings?, refused?}`, oldest first.
 
         `ref` is the address of the message's blob, which `demiurge erase` takes. `attachments` is a list of `{type,
         mime, bytes_ref}`. A message that was erased has no text, and `erased` says by whom, why and when: `{actor, why,
         at_ms}`.
+
+        `findings` are `{line, code, detail, message}` of the citations of an answer that do not hold; `refused`: the
+        answer was not taken for that. See docs/evidence.md.
 
         A call that a person changed has the arguments that were used as `arguments_json`, what the model proposed as
         `proposed_json`, and `changed_by`; one that a standing rule allowed has `rule` and `rule_by`. A caller who does
@@ -365,8 +375,8 @@ class Chat:
             raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code="chat_unknown")
         shown, whole = [], sees_records(self.backend.caller)
         for message in messages:
-            if message.tool is not None and not whole:
-                body = MessageBody()  # the text of a result that the model is given; its public view is shown
+            if (message.tool is not None or message.role == "system") and not whole:
+                body = MessageBody()  # the text that only the model is given; of a result its public view is shown
             else:
                 body = load_body(self.backend, message.message_ref)
             entry = {"request_id": message.request_id, "role": message.role, "ref": message.message_ref}
@@ -374,6 +384,10 @@ class Chat:
             if message.tool is not None:
                 result = load_view(self.backend, message.tool.view_ref)
                 entry |= {"text": "", "tool": {**message.tool.shown, "result": result}}
+            if findings := load_findings(self.backend, message.findings_ref):
+                entry["findings"] = [asdict(finding) for finding in findings]
+            if message.refused:
+                entry["refused"] = True
             for name in ("attachments", "tool_calls", "erased", "skip_tool_catalog"):
                 if found := getattr(body, name):
                     entry[name] = found

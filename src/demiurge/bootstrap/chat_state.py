@@ -113,7 +113,8 @@ class TurnState:
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
     """One message of a chat. The words are in the blob `message_ref`; `tool` is the outcome of a call for a message
-    that answers one, else None."""
+    that answers one, else None. `findings_ref` is the blob that says which citations of an answer do not hold; an
+    answer that was `refused` for that ended no turn well."""
 
     request_id: int
     role: str
@@ -122,10 +123,12 @@ class ChatMessage:
     finish_reason: str | None
     usage_ref: str | None
     tool: ToolAnswer | None
+    findings_ref: str | None = None
+    refused: bool = False
 
     @classmethod
     def decode(cls, node: Mapping[str, Any]) -> ChatMessage:
-        """Decodes a message; definitions of older versions lack `finish_reason` and `usage_ref`."""
+        """Decodes a message; definitions of older versions lack the fields that are optional here."""
         return cls(
             node["request_id"],
             node["role"],
@@ -134,6 +137,8 @@ class ChatMessage:
             node.get("finish_reason"),
             node.get("usage_ref"),
             ToolAnswer.decode(node["tool"]),
+            node.get("findings_ref"),
+            bool(node.get("refused")),
         )
 
 

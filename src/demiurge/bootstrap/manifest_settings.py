@@ -72,6 +72,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "max_tool_rounds": _whole(0),
     "system_ref": Setting("the ref of a blob", lambda value: isinstance(value, str) and _holds(parse_ref, value)),
     "prompt_catalog": _one_of("index", "full", "off"),
+    "evidence": _one_of("off", "mark", "retry", "refuse"),
     "chief": Setting("a provider and a model, such as anthropic/claude-sonnet-4-5", _is_model),
     "core_pack": _one_of(*CORE_PACK_SETTINGS),
     "model_runs": Setting(

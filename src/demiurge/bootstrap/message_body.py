@@ -12,6 +12,7 @@ from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.erased_message import erased_blob
 from demiurge.errors import InvalidValue, NotFound, Unavailable
+from demiurge.registry.evidence import EvidenceFinding, findings_from_blob
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, parse_ref
 from demiurge.wire.attachments import MAX_PART_BYTES, MEDIA_TYPES, attachment
@@ -22,6 +23,7 @@ __all__ = [
     "MessageBody",
     "StoredAttachment",
     "load_body",
+    "load_findings",
     "load_view",
     "read_attachment",
     "store_attachments",
@@ -84,6 +86,17 @@ def load_body(backend: Backend, ref: str) -> MessageBody:
         if error.code != "erased":
             raise
         return MessageBody(erased=erased_blob(backend, ref))
+
+
+def load_findings(backend: Backend, ref: str | None) -> tuple[EvidenceFinding, ...]:
+    """Returns the citations of an answer that do not hold, as the blob `ref` says; none for no ref, and for a blob that
+    was erased with its answer."""
+    try:
+        return findings_from_blob(backend.read.get_blob(parse_ref(ref))) if ref is not None else ()
+    except NotFound as error:
+        if error.code != "erased":
+            raise
+        return ()
 
 
 def load_view(backend: Backend, ref: str | None) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from demiurge.bootstrap.backend.budget_use import BudgetUse
+from demiurge.registry.evidence import EvidenceFinding
 from demiurge.tools.display import Cell, Table, View, clipped, json_code, shown
 from demiurge.tools.taint_words import taint_reason
 from demiurge.world.history.call_state import State, state_text
@@ -83,6 +84,8 @@ class Reply:
     `budgets` are the limits of the message and of its chat that near their end; `says` of each is a sentence for a
     person. Only the reply to the last message of a chat has some.
 
+    `findings` are the citations of the last answer that do not hold, as the setting `evidence` had them checked.
+
     `erased` is None unless the last answer was erased: `{actor, why, at_ms}`, and `text` is empty then."""
 
     status: Literal["done", "awaiting_approval", "failed"]
@@ -101,6 +104,7 @@ class Reply:
     max_tokens: int | None = None
     erased: Mapping[str, Any] | None = None
     budgets: tuple[BudgetUse, ...] = ()
+    findings: tuple[EvidenceFinding, ...] = ()
 
     @property
     def is_running(self) -> bool:
@@ -126,6 +130,7 @@ class Reply:
         if rows:
             parts.append(Table(("tool", "arguments", "state", "result"), rows))
         parts += [f"Waits for a person: {approval}" for approval in self.approvals]
+        parts += [f"Evidence, line {found.line}: {found.message}" for found in self.findings]
         parts += [use.says for use in self.budgets]
         title = {"done": "Answer", "failed": "The turn failed", "awaiting_approval": "The turn waits"}[self.status]
         problem = f"{self.error_code}: {self.message}" if self.status == "failed" else ""

@@ -16,7 +16,7 @@ from demiurge.bootstrap.answer_cost import cost_of_answers
 from demiurge.bootstrap.budget_notices import budgets_near_end
 from demiurge.bootstrap.chat_state import ChatCell, ChatMessage, Failed
 from demiurge.bootstrap.journal import Journal
-from demiurge.bootstrap.message_body import MessageBody, load_body
+from demiurge.bootstrap.message_body import MessageBody, load_body, load_findings
 from demiurge.bootstrap.reply import Reply
 from demiurge.bootstrap.turn_reader import TurnReader
 from demiurge.errors import DemiurgeError
@@ -63,6 +63,7 @@ async def reply_of(turn: TurnReader) -> Reply | None:
         max_tokens=turn.max_tokens if state is not None else None,
         erased=turn.answer.erased,
         budgets=tuple(near.get(str(unit), ())),
+        findings=() if running or not answers else load_findings(cell.backend, answers[-1].findings_ref),
     )
 
 
@@ -77,7 +78,7 @@ async def _failed(turn: TurnReader, request_id: int) -> tuple[bool, Failed | Non
     """Returns whether a turn failed, and why as far as records say it."""
     if turn.turn is not None:
         return turn.turn.failed is not None, turn.turn.failed
-    if _is_answer(turn.answer):
+    if _is_answer(turn.answer) and not turn.answers[-1].refused:
         return False, None
     why = (await _reasons(turn.cell, [request_id])).get(request_id)
     # an empty answer ended a turn well in older versions
@@ -99,7 +100,7 @@ async def messages_from(cell: ChatCell, request_id: int) -> list[ChatMessage] | 
 
 def _ends_well(cell: ChatCell, last: ChatMessage) -> bool:
     """Returns whether the last message of a turn is an answer."""
-    return last.role != "user" and _is_answer(load_body(cell.backend, last.message_ref))
+    return last.role != "user" and not last.refused and _is_answer(load_body(cell.backend, last.message_ref))
 
 
 def _is_answer(body: MessageBody) -> bool:

@@ -22,7 +22,7 @@ from demiurge.cli.command import Command, Group
 from demiurge.cli.following import Follower
 from demiurge.cli.hints import runnable
 from demiurge.cli.settings import settings
-from demiurge.cli.turn import REPLAYED, reply_document
+from demiurge.cli.turn import REPLAYED, evidence_line, reply_document
 from demiurge.cli.world import Opened, opened, visits, while_it_lasts
 from demiurge.errors import Unavailable
 from demiurge.visible_text import visible_name
@@ -162,6 +162,11 @@ def _turn_lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
             lines += ["", f"(the model was told: {message['text']})"]
         elif message["text"]:
             lines += ["", message["text"]]
+        lines += [
+            f"(evidence: {evidence_line(found['line'], found['message'])})" for found in message.get("findings", ())
+        ]
+        if message.get("refused"):
+            lines.append("(the answer was not taken)")
         for part in message.get("attachments", ()):
             lines.append(f"[{part['mime']} {part['bytes_ref']}]")
         for call in message.get("tool_calls", ()):

@@ -23,7 +23,7 @@ from demiurge.cli.frame_lines import FrameLines
 from demiurge.cli.portal import Portal
 from demiurge.cli.question import is_question
 from demiurge.cli.settings import settings
-from demiurge.cli.turn import TurnView, reply_document
+from demiurge.cli.turn import TurnView, evidence_line, reply_document
 from demiurge.cli.turn_display import AnswerAlone, PlainDisplay, TurnDisplay
 from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import RunOptions
@@ -171,6 +171,10 @@ class Conversation:
         self._portal.run(view.close(reply))
         if reply.status == "done" and reply.finish_reason in CUT:
             output.notice(CUT[reply.finish_reason].format(reply.max_tokens))
+        if reply.findings and reply.status == "done":
+            first, *more = reply.findings
+            others = f" And {len(more)} more: `demiurge chat claims {self.chat.id}`." if more else ""
+            output.notice(f"The evidence does not hold: {evidence_line(first.line, first.message)}{others}")
         for use in reply.budgets:
             output.notice(use.says)
         for sentence in self._portal.run(doubts_about(self.chat, reply)):

@@ -27,7 +27,7 @@ from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.parts import parts_of
 from demiurge.world.history.call_state import problem_text
 
-__all__ = ["REPLAYED", "TurnView", "reply_document"]
+__all__ = ["REPLAYED", "TurnView", "evidence_line", "reply_document"]
 
 REPLAYED = " (replayed: an equal call was done before)"
 
@@ -37,6 +37,11 @@ def reply_document(chat_id: str, reply: Reply) -> dict[str, Any]:
     shown = asdict(reply)
     error = {"code": shown.pop("error_code"), "message": shown.pop("message")}
     return {"chat_id": chat_id, **shown, **({"error": error} if reply.status == "failed" else {})}
+
+
+def evidence_line(line: int, message: str) -> str:
+    """Returns what is wrong with a citation in this line of an answer."""
+    return f"line {line}: {message}"
 
 
 class TurnView:
@@ -103,6 +108,7 @@ class TurnView:
                 case "text_delta":
                     if frame["intent"] != self._intent:
                         await self._catch_up(streams=True)
+                        self._display.end_answer()  # an answer that was not taken, if no call came after it
                         self._intent, self._text = frame["intent"], ""
                     self._text += frame["delta"]
                     self._say(frame["delta"])

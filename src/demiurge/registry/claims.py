@@ -28,7 +28,9 @@ __all__ = [
     "ClaimCode",
     "ClaimProblem",
     "Grounds",
+    "check_citations",
     "check_claims",
+    "cites_evidence",
     "claim_problem",
     "names_tool",
 ]
@@ -66,7 +68,7 @@ _SENTENCES: Final[Mapping[ClaimCode, str]] = {
     "fake_tool_use": "A call of {} is written in prose; such a call runs nothing.",
     "unknown_receipt": "No recorded call gave the receipt {}.",
     "missing_receipt": "The reply names {} and cites no receipt.",
-    "missing_file": "No recorded call read {}.",
+    "missing_file": "No recorded call of a core tool or of workspace__read read {}.",
     "other_source": "The receipt and the source do not belong together: {}.",
     "source_changed": "{} is another text now than the one that the call read.",
     "file_read_failed": "The text that the call read is not stored any more, so this can't be checked: {}.",
@@ -130,7 +132,26 @@ def claim_problem(reply: str, grounds: Grounds) -> ClaimProblem | None:
 def check_claims(reply: str, grounds: Grounds) -> tuple[CheckedClaim, ...]:
     """Returns the lines of a reply that quote or number a source, cite a receipt, write a call, or name a tool without
     any receipt; the lines of evidence too."""
-    sources, about_tools, quotes = _Sources(grounds), _tool_problems(reply), 0
+    return _checked(reply, grounds, _tool_problems(reply))
+
+
+def check_citations(reply: str, grounds: Grounds) -> tuple[CheckedClaim, ...]:
+    """Returns the lines of a reply that cite a receipt, and the lines of evidence. A line that cites nothing is not
+    looked at, whatever it says about a file or a tool."""
+    cited = _checked(reply, grounds, {}) if cites_evidence(reply) else ()
+    return tuple(claim for claim in cited if cites_evidence(claim.text))
+
+
+def cites_evidence(text: str) -> bool:
+    """Returns whether a text cites a receipt or has a line of evidence."""
+    return bool(cited_receipts(text)) or any(map(is_evidence_line, text.splitlines()))
+
+
+def _checked(
+    reply: str, grounds: Grounds, about_tools: Mapping[int, Sequence[ClaimProblem]]
+) -> tuple[CheckedClaim, ...]:
+    """Returns the claims of a reply. `about_tools`: what is wrong with the tools that it names, by line."""
+    sources, quotes = _Sources(grounds), 0
     found = []
     for number, line in enumerate(reply.splitlines(), 1):
         cited = read_citation(line, grounds.files)

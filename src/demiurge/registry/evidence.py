@@ -16,7 +16,16 @@ from demiurge.errors import InvalidValue
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_of
 
-__all__ = ["MAX_QUOTE", "EvidenceItem", "ToolReceipt", "receipt_from_json", "receipt_of"]
+__all__ = [
+    "MAX_QUOTE",
+    "EvidenceFinding",
+    "EvidenceItem",
+    "ToolReceipt",
+    "findings_blob",
+    "findings_from_blob",
+    "receipt_from_json",
+    "receipt_of",
+]
 
 MAX_QUOTE: Final = 220
 """The most characters of the quote of an evidence item."""
@@ -56,6 +65,28 @@ class ToolReceipt:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"evidence": [item.to_json() for item in self.evidence]}
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceFinding:
+    """A citation of an answer that does not hold: the number of its line from 1, a `ClaimCode`, the receipt, source or
+    quote that it is about, and what is wrong as a sentence."""
+
+    line: int
+    code: str
+    detail: str
+    message: str
+
+
+def findings_blob(answer: Ref, findings: Sequence[EvidenceFinding]) -> bytes:
+    """Returns the findings about an answer as a blob. It names the answer, so that two answers never share one, and it
+    is erased with the answer."""
+    return canonical_json.encode({"answer": answer, "findings": [asdict(finding) for finding in findings]})
+
+
+def findings_from_blob(data: bytes) -> tuple[EvidenceFinding, ...]:
+    """Returns the findings in a blob of `findings_blob`."""
+    return tuple(EvidenceFinding(**found) for found in canonical_json.parse_object(data)["findings"])
 
 
 def receipt_of(tool: str, tool_sha256: Ref, args: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> ToolReceipt:

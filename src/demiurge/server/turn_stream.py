@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from demiurge.bootstrap import Chat, Reply, ToolCallView
@@ -88,6 +88,16 @@ async def _until(closing: asyncio.Event, events: AsyncGenerator[AiEvent, None]) 
 
 
 def _end(stream: DataStream, reply: Reply) -> list[Frame]:
+    return [*_marks(reply), *_ending(stream, reply)]
+
+
+def _marks(reply: Reply) -> list[Frame]:
+    """Returns the mark of an answer whose evidence does not hold."""
+    found = [asdict(finding) for finding in reply.findings]
+    return [Frame("2", [{"type": "evidence", "findings": found}])] if found else []
+
+
+def _ending(stream: DataStream, reply: Reply) -> list[Frame]:
     usage = UsageReport(reply.prompt_tokens, reply.completion_tokens)
     if reply.status == "awaiting_approval":
         return stream.pause({"type": "waiting", "approvals": list(reply.approvals)}, usage)

@@ -73,6 +73,7 @@ class Chat(Kernel):
                 finish_reason=finish_reason,
                 usage_ref=None,
                 empty=empty,
+                findings_ref=None,
             ),
         )
         self.answer_refused()
@@ -769,7 +770,7 @@ def test_an_empty_answer_fails_the_turn_and_counts() -> None:
 
 def without_the_new_fields(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     """The app as it was before answers said whether they are empty."""
-    new = ("finish_reason", "usage_ref", "empty", "own_max_tokens")
+    new = ("finish_reason", "usage_ref", "empty", "findings_ref", "own_max_tokens")
     if definition["name"] == "demiurge/chat_plan@1":
         return {**definition, "steps": [_cut(step, new) for step in definition["steps"]]}
     record = definition.get("type", {}).get("record")

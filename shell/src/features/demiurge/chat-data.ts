@@ -1,6 +1,6 @@
 /** A chat as the record has it, turned into the messages that the thread shows. */
 import type { ThreadMessageLike } from "@assistant-ui/react";
-import type { ChatMessage, JournalRecord, ProposedCall, ToolAnswer, Turn } from "../../sdk";
+import type { ChatMessage, Finding, JournalRecord, ProposedCall, ToolAnswer, Turn } from "../../sdk";
 
 export const CHAT = "demiurge/Demiurge@1";
 
@@ -35,6 +35,7 @@ export interface CallTime {
 type Part = Exclude<ThreadMessageLike["content"], string>[number];
 
 const ERASED = "This message was erased.";
+const NOT_TAKEN = "This answer was not taken: its evidence does not hold.";
 const WITHHELD = "(Your role does not see these words.)";
 
 function callPart(call: { id: string; name: string }, key: string, facts: CallFacts): Part {
@@ -58,12 +59,12 @@ export function requestsOf(messages: ChatMessage[]): number[] {
 /** Returns one message of the user and one of the assistant for each turn. `turn` is the last one as it stands, which
  * knows of results before the conversation does; `streaming` is the text that comes right now. */
 export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, streaming: string): ThreadMessageLike[] {
-  const turns = new Map<number, { user?: ChatMessage; parts: Part[]; erased: boolean; tainted: Set<string> }>();
+  const turns = new Map<number, { user?: ChatMessage; parts: Part[]; erased: boolean; tainted: Set<string>; findings: Finding[] }>();
   const open = new Map<string, { part: number; parts: Part[]; call: ProposedCall; key: string; answered: boolean }>();
 
   for (const message of messages) {
     const request = message.request_id;
-    const shown = turns.get(request) ?? { parts: [], erased: false, tainted: new Set<string>() };
+    const shown = turns.get(request) ?? { parts: [], erased: false, tainted: new Set<string>(), findings: [] };
     turns.set(request, shown);
     if (message.erased) shown.erased = true;
     const { parts } = shown;
@@ -71,6 +72,8 @@ export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, 
     else if (message.role === "assistant") {
       const text = message.erased ? ERASED : (message.text ?? WITHHELD);
       if (text !== "") parts.push({ type: "text", text });
+      if (message.refused === true) parts.push({ type: "text", text: `*${NOT_TAKEN}*` });
+      shown.findings = message.findings ?? [];
       for (const [place, call] of (message.tool_calls ?? []).entries()) {
         call.tainted?.forEach((tool) => shown.tainted.add(tool));
         const key = `${request}:${parts.length}:${place}:${call.id}`;
@@ -91,7 +94,7 @@ export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, 
     }
   }
 
-  return [...turns].flatMap(([request, { user, parts, erased, tainted }]) => {
+  return [...turns].flatMap(([request, { user, parts, erased, tainted, findings }]) => {
     const isLast = request === turn?.request_id;
     const isRunning = isLast && (turn.status === "running" || turn.status === "awaiting_approval");
     const answer: ThreadMessageLike = {
@@ -99,7 +102,7 @@ export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, 
       role: "assistant",
       content: isLast && streaming !== "" ? [...parts, { type: "text", text: streaming }] : parts,
       status: isRunning ? { type: "running" } : { type: "complete", reason: "stop" },
-      metadata: { custom: { request, isLast, erased, tainted: [...tainted].sort() } },
+      metadata: { custom: { request, isLast, erased, tainted: [...tainted].sort(), findings } },
     };
     if (user === undefined) return [answer];
     const text = user.erased ? `${ERASED} ${user.erased.why}` : (user.text ?? WITHHELD);

@@ -3,7 +3,8 @@ import { MessagePrimitive, ThreadPrimitive, useAuiState, useMessagePartText } fr
 import { lazy, type ReactNode, Suspense, useRef, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
 import { UntrustedText } from "../../parts/taint";
-import { type Attachment, blobPath, type ChatMessage, type NewAttachment, sentence, type Turn, turnGet } from "../../sdk";
+import { Verbatim } from "../../parts/verbatim";
+import { type Attachment, blobPath, type ChatMessage, type Finding, type NewAttachment, sentence, type Turn, turnGet } from "../../sdk";
 import { maySend, useSession } from "../../session";
 import { useChat } from "./chat-context";
 import { Composer } from "./composer";
@@ -119,6 +120,7 @@ function AssistantMessage() {
     request: number;
     isLast: boolean;
     tainted: string[];
+    findings: Finding[];
   };
   return (
     <MessagePrimitive.Root className="message assistant" id={`answered-${custom.request}`}>
@@ -129,8 +131,26 @@ function AssistantMessage() {
           This turn has read <UntrustedText tools={custom.tainted} />.
         </p>
       )}
+      <EvidenceMark findings={custom.findings} />
       <TurnEnd request={custom.request} isLast={custom.isLast} />
     </MessagePrimitive.Root>
+  );
+}
+
+/** The mark of an answer whose citations do not hold. */
+function EvidenceMark({ findings }: { findings: Finding[] }) {
+  if (findings.length === 0) return null;
+  return (
+    <div className="problem" data-evidence>
+      <span className="tag">evidence does not hold</span>
+      <ul>
+        {findings.map(({ line, code, message }, place) => (
+          <li className="wrap" key={place} title={code}>
+            Line {line}: <Verbatim text={message} />
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }
 

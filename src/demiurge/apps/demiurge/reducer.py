@@ -18,6 +18,8 @@ message's toolset becomes the chat's, unless it is refused; its tool choice is f
 both for the chat, and clears what it leaves out. A chat keeps the toolset that `ChatTools` gave it (`own_tools_ref`): a
 message may narrow it for its own turn, and is refused if it brings another tool.
 
+An answer whose evidence does not hold comes with findings: it is marked, asked for again or refused (`evidence`).
+
 A message's catalog text (`catalog_ref`) is for its own turn. Each request of that turn has it right after the system
 message, so that a tool that is approved meanwhile is in the next turn alone. A message without one has no catalog.
 """
@@ -29,10 +31,11 @@ from dataclasses import replace
 from typing import Any
 
 from demiurge.apps.demiurge.answer import failure_of
+from demiurge.apps.demiurge.evidence import REFUSED_CODE, correction, verdict, why_refused
 from demiurge.apps.demiurge.notes import ROLE as NOTE
 from demiurge.apps.demiurge.notes import doubt_note
 from demiurge.apps.demiurge.proposal import Proposal, read_proposal
-from demiurge.apps.demiurge.window import left_out_after, window
+from demiurge.apps.demiurge.window import chat_request, left_out_after
 from demiurge.errors import InvalidValue
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.ids import canonical_id
@@ -141,7 +144,7 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
     return Step(
         set={**settings, **told, "last_request_id": value["request_id"], "turn": turn},
         append={"messages": [*notes, message]},
-        events=[_ask(after, turn, context, _choice(state, value, context))],
+        events=[chat_request(after, turn, context, _choice(state, value, context))],
         blobs=list(dict.fromkeys(part.data for part in attached(items))),
     )
 
@@ -204,14 +207,40 @@ def _on_chat_result(state: State, value: Event, context: ReducerContext) -> Step
         return Step(set={"turn": {**turn, "status": "failed", "code": "too_many_calls", "message": text}})
     message = _message(turn["request_id"], "assistant", value["output_ref"])
     message |= {"token_usage": value["token_usage"], "cost_cents": value["cost_cents"]}
-    message |= {name: value[name] for name in ("finish_reason", "usage_ref") if value.get(name) is not None}
+    message |= {
+        name: value[name] for name in ("finish_reason", "usage_ref", "findings_ref") if value.get(name) is not None
+    }
     if value.get("empty"):  # only results of manifests that know the field say so: older turns stay as they ended
         text = empty_answer(value.get("finish_reason"), state["max_tokens"])
         failed = {**turn, "status": "failed", "code": EMPTY_ANSWER, "message": text}
         return Step(set={"turn": failed}, append={"messages": [message]})
     if not value["tool_call_refs"]:
-        return Step(set={"turn": {**turn, "status": "done"}}, append={"messages": [message]})
+        return _answer(state, turn, message, context)
     return _propose(state, {**turn, "status": "tools"}, message, value["tool_call_refs"], context)
+
+
+def _answer(state: State, turn: State, message: State, context: ReducerContext) -> Step:
+    """Take an answer in words: the turn is done, unless the evidence of the answer does not hold."""
+    findings_ref, retries = message.get("findings_ref"), turn.get("evidence_retries") or 0
+    choice = next_choice(turn["round"], context.settings["max_tool_rounds"])
+    decided = verdict(context.settings, retries, may_ask=choice is not None) if findings_ref else "mark"
+    if decided == "mark":
+        return Step(set={"turn": {**turn, "status": "done"}}, append={"messages": [message]})
+    findings = context.blob(Ref(findings_ref or ""))
+    told, refused = correction(findings), {**message, "refused": True}
+    if decided == "refuse":
+        failed = {**turn, "status": "failed", "code": REFUSED_CODE, "message": why_refused(findings)}
+        return Step(set={"turn": failed}, append={"messages": [refused]})
+    note = _message(turn["request_id"], NOTE, ref_of(told))
+    following = {**turn, "round": turn["round"] + 1, "evidence_retries": retries + 1}
+    after = {**state, "messages": state["messages"].extend([refused, note])}
+    tagged = {"$tag": str(choice).capitalize(), "$value": None} if state["tools_ref"] else None
+    return Step(
+        set={"turn": following},
+        append={"messages": [refused, note]},
+        events=[chat_request(after, following, context, tagged)],
+        blobs=[told],
+    )
 
 
 def _propose(state: State, turn: State, message: State, refs: Sequence[Ref], context: ReducerContext) -> Step:
@@ -326,7 +355,7 @@ def _proceed(
     return Step(
         set={"turn": following},
         append={"messages": messages},
-        events=[*events, _ask(after, following, context, {"$tag": choice.capitalize(), "$value": None})],
+        events=[*events, chat_request(after, following, context, {"$tag": choice.capitalize(), "$value": None})],
         blobs=blobs,
     )
 
@@ -391,23 +420,6 @@ def _current(state: State, value: Event, status: str) -> State | None:
         return None
     same = (turn["request_id"], turn["round"]) == (value["request_id"], value["round"])
     return turn if same else None
-
-
-def _ask(state: State, turn: State, context: ReducerContext, choice: Any) -> Emit:
-    refs = window(state["messages"], context.settings, state.get("left_out") or (), turn.get("catalog_ref"))
-    value = {
-        "chat_id": context.key,
-        "request_id": turn["request_id"],
-        "round": turn["round"],
-        "message_refs": refs,
-        "model": state["model"],
-        "provider": state["provider"],
-        "temperature": context.settings["temperature"],
-        "max_tokens": state["max_tokens"],
-        "tools_ref": state["tools_ref"],
-        "tool_choice": choice,
-    }
-    return Emit("demiurge/ChatRequest@1", value)
 
 
 def _message(request_id: int, role: str, ref: Ref) -> dict[str, Any]:

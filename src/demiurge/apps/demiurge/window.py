@@ -8,8 +8,9 @@ from typing import Any
 
 from demiurge.apps.demiurge.notes import ROLE as NOTE
 from demiurge.values.refs import Ref
+from demiurge.world.reducer import Emit, ReducerContext
 
-__all__ = ["left_out_after", "window"]
+__all__ = ["chat_request", "left_out_after", "window"]
 
 
 State = Mapping[str, Any]
@@ -46,3 +47,21 @@ def window(
         kept.append(message["message_ref"])
     before = [settings.get("system_ref"), catalog_ref]
     return [*(Ref(ref) for ref in before if ref), *reversed(kept)]
+
+
+def chat_request(state: State, turn: State, context: ReducerContext, choice: Any) -> Emit:
+    """Returns the event that asks the chat's model for the next answer of a turn. `choice`: the tool choice."""
+    refs = window(state["messages"], context.settings, state.get("left_out") or (), turn.get("catalog_ref"))
+    value = {
+        "chat_id": context.key,
+        "request_id": turn["request_id"],
+        "round": turn["round"],
+        "message_refs": refs,
+        "model": state["model"],
+        "provider": state["provider"],
+        "temperature": context.settings["temperature"],
+        "max_tokens": state["max_tokens"],
+        "tools_ref": state["tools_ref"],
+        "tool_choice": choice,
+    }
+    return Emit("demiurge/ChatRequest@1", value)

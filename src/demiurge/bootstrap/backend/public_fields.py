@@ -52,10 +52,11 @@ _CELLS: Final[Mapping[str, Fields]] = {
         "own_tools_ref", "tool_choice", "left_out", "notes",
         messages=_named(
             "request_id", "role", "message_ref", "token_usage", "cost_cents", "finish_reason", "usage_ref",
+            "findings_ref", "refused",
             tool=_OUTCOME,
         ),
         turn=_named(
-            "request_id", "round", "status", "code", "catalog_ref", "tools_before",
+            "request_id", "round", "status", "code", "catalog_ref", "tools_before", "evidence_retries",
             calls=_named("id", "name", "call_ref", "result_ref", outcome=_OUTCOME),
         ),
     ),
@@ -80,7 +81,7 @@ EVENTS: Final[Mapping[str, Fields]] = {
     "demiurge/ChatRequest@1": _named(*_TURN, *_SETTINGS, "temperature", "message_refs"),
     "demiurge/ChatResult@1": _named(
         *_TURN, "output_ref", "token_usage", "cost_cents", "tool_call_refs", "output_items_ref", "finish_reason",
-        "usage_ref", "empty",
+        "usage_ref", "empty", "findings_ref",
     ),
     "demiurge/ChatFailed@1": _named(*_TURN, "code"),
     "demiurge/ToolCallRequested@1": _named(*_TURN, "tool_call_id", "tool", "call_ref"),
@@ -112,7 +113,9 @@ _APPROVED: Final = _named("by", "at_ms", "roles", "rule")
 
 _PARAMS: Final[Mapping[str, Fields]] = {
     TOOL: _named("tool", "tool_call_id", "call_ref", "refused"),
-    LLM: _named("provider", "model", "temperature", "max_tokens", "message_refs", "tools_ref", "tool_choice"),
+    LLM: _named(
+        "provider", "model", "temperature", "max_tokens", "message_refs", "tools_ref", "tool_choice", "check_evidence"
+    ),
 }
 _PAYLOADS: Final[Mapping[str, Fields]] = {
     TOOL: _named(
@@ -121,7 +124,7 @@ _PAYLOADS: Final[Mapping[str, Fields]] = {
     ),
     LLM: _named(
         "output_ref", "token_usage", "cost_cents", "provider_id", "tool_call_refs", "output_items_ref",
-        "finish_reason", "usage_ref", "empty",
+        "finish_reason", "usage_ref", "empty", "findings_ref",
     ),
 }  # fmt: skip
 """By effect kind, of an effect that succeeded. The `message` of a tool call is the one that its redaction allows."""

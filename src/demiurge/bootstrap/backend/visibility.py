@@ -223,11 +223,14 @@ class Visibility:
 
 
 def _views(record: Record, effect: str | None) -> tuple[Any, ...]:
-    """The blobs of a record that are public whole: the view of a tool's result, and the public form of its record."""
+    """The blobs of a record that are public whole: the view of a tool's result and the public form of its record; the
+    findings about the evidence of an answer."""
     payload = record.body.get("payload")
-    if record.kind != "receipt" or effect != TOOL or not isinstance(payload, Mapping):
+    if record.kind != "receipt" or not isinstance(payload, Mapping):
         return ()
-    return payload.get("view_ref"), payload.get("record_ref")
+    if effect == LLM:
+        return None, payload.get("findings_ref")
+    return (payload.get("view_ref"), payload.get("record_ref")) if effect == TOOL else ()
 
 
 def _words(record: Record, effect: str | None) -> tuple[Any, ...]:

@@ -118,6 +118,15 @@ class AcceptedMessage(BaseModel):
     reply: dict[str, Any] | None = None
 
 
+class CitationFinding(BaseModel):
+    """A citation of an answer that does not hold: its line, and what is wrong with it."""
+
+    line: int
+    code: str
+    detail: str
+    message: str
+
+
 class TurnStanding(BaseModel):
     """The state of a turn. A cost that is not known is None, never 0."""
 
@@ -133,6 +142,7 @@ class TurnStanding(BaseModel):
     cost_usd: str | None
     finish_reason: str | None
     budgets: list[BudgetUsed] = Field([], description="The limits that near their end, of the last message alone.")
+    findings: list[CitationFinding] = Field([], description="The citations of the last answer that do not hold.")
 
 
 class TurnFailure(BaseModel):

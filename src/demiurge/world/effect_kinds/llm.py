@@ -90,6 +90,7 @@ MODELS: Final = EffectFamily(
                 tool_choice=option(ref("sys/LlmToolChoice@1")),
                 api_key=option(SECRET_OR_TEXT),
                 response_format=option(ref("sys/LlmTextFormat@1")),
+                check_evidence=option(BOOL),
             ),
             receipt=record(
                 output_ref=HASH,
@@ -101,6 +102,7 @@ MODELS: Final = EffectFamily(
                 finish_reason=option(TEXT),
                 usage_ref=option(HASH),
                 empty=option(BOOL),
+                findings_ref=option(HASH),
             ),
             origins="plan",
             wants=_wants,

@@ -48,6 +48,7 @@ from demiurge.wire.strict_calls import require_strict
 from demiurge.world.authority.admission import decide_tool
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.llm import MODELS
+from demiurge.world.effects.answer_evidence import findings_about
 from demiurge.world.effects.binding import WorldParts
 from demiurge.world.effects.blob import require_readable
 from demiurge.world.effects.erased import erased_message, unless_erased, without_erased
@@ -306,8 +307,10 @@ async def _receipt(call: EffectCall, request: GenerateRequest, completion: Compl
     receipt = call.manifest.schemas.get(call.manifest.effects[call.intent.kind].receipt)
     knows_empty = "empty" in receipt["record"]  # older manifests lack the field
     unknown = None if "option" in receipt["record"]["cost_cents"] else 0  # older manifests want a number
+    output_ref = await call.put_blob(assistant_blob(completion, calls, items_ref))
+    findings = await findings_about(call, completion, output_ref)
     return succeeded(
-        output_ref=await call.put_blob(assistant_blob(completion, calls, items_ref)),
+        output_ref=output_ref,
         token_usage=tokens,
         cost_cents=-(-micros // MICROS_PER_CENT) if micros is not None else unknown,
         provider_id=request.provider,
@@ -316,6 +319,7 @@ async def _receipt(call: EffectCall, request: GenerateRequest, completion: Compl
         finish_reason=completion.finish_reason,
         usage_ref=await call.put_blob(canonical_json.encode(details)),
         **({"empty": True} if knows_empty and is_empty(completion) else {}),
+        **({"findings_ref": await call.put_blob(findings)} if findings is not None else {}),
     )
 
 
