@@ -115,7 +115,11 @@ AREAS = {
         (
             "tests/mcp",
             *("--ignore=tests/mcp/test_conformance.py", "--ignore=tests/mcp/test_npm_servers.py"),  # they need node
-            *("--ignore=tests/mcp/test_processes.py", "--ignore=tests/mcp/gateway/test_in_doubt.py"),  # kill processes
+            *(
+                "--ignore=tests/mcp/test_processes.py",
+                "--ignore=tests/mcp/test_lazy_modules.py",
+            ),  # processes of their own
+            *("--ignore=tests/mcp/gateway/test_in_doubt.py", "--ignore=tests/mcp/gateway/test_stdio.py"),
         ),
         decorated=True,
         enough=0.9,

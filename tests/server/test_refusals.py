@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+import pytest
 from tests.server.conftest import Served
 
 from demiurge.values import cbor
@@ -51,3 +53,18 @@ async def test_the_key_of_an_event_has_1_to_200_characters(served: Served) -> No
         answer = await user.post("/api/events", json=body, headers={"idempotency-key": key})
         found.append((answer.status_code, answer.json().get("code")))
     assert found == [(422, "validation"), (202, None), (422, "validation")]
+
+
+async def test_the_log_names_who_asked_and_nobody_as_a_dash(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    user = await served.client()
+    with caplog.at_level(logging.INFO, "demiurge.server.guard"):
+        await user.get("/api/info?code=canary")
+        async with served.browser() as nobody:
+            await nobody.get("/api/info")
+    lines = [record.getMessage() for record in caplog.records if record.name == "demiurge.server.guard"]
+    ends = [
+        (line.partition(" ms ")[2], line.startswith(f"GET /api/info {status} "))
+        for line, status in zip(lines, (200, 401), strict=True)
+    ]
+    assert ends == [("user:user", True), ("-", True)]
+    assert "canary" not in "".join(lines)

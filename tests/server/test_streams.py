@@ -153,3 +153,17 @@ async def test_a_stream_of_one_unit_shows_its_records_alone() -> None:
     await world.append(30)
     async with asyncio.timeout(60):
         assert await positions(feed, world, 1, 30, "u0") == list(range(3, 31, 3))
+
+
+async def test_what_is_kept_for_all_streams_has_a_most_of_records_and_a_most_of_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = GrowingJournal()
+    await world.append(20)
+    for most_records, most_bytes in ((5, 10**9), (10**9, 200)):
+        monkeypatch.setattr(record_feed, "KEPT", most_records)
+        monkeypatch.setattr(record_feed, "KEPT_BYTES", most_bytes)
+        feed = RecordFeed()
+        assert await positions(feed, world, 1, 20) == list(range(1, 21))
+        assert len(feed._kept) <= most_records
+        assert sum(len(record.data) for record in feed._kept) <= most_bytes
