@@ -34,6 +34,17 @@ def test_a_card_names_the_asker_and_never_a_unit(unit: str, asker: str) -> None:
     )
 
 
+def test_a_card_has_the_name_that_a_client_of_the_gateway_gives_itself_and_the_one_of_its_token() -> None:
+    call = {"unit": "demiurge/Calls@1/mcp-2a00", "tool": "send", "actor": "agent:laptop"}
+    for name, asker in (
+        ("claude-desktop", 'The MCP client "claude-desktop" of agent:laptop'),
+        ('x" of user:ada', 'The MCP client "x\' of user:ada" of agent:laptop'),
+        ("\u202ex", 'The MCP client "⟨U+202E⟩x" of agent:laptop'),
+    ):
+        assert call_card(NODE, {**call, "client": name}, USER).asker == asker
+    assert "… (400 characters)" in call_card(NODE, {**call, "client": "n" * 400}, USER).asker
+
+
 def test_names_on_a_card_are_cut_and_hide_nothing() -> None:
     call = {"unit": "demiurge/Calls@1/mcp-2a00", "tool": "send", "actor": "a\u202e" * 300, "tainted": ["b\u202e" * 300]}
     card = call_card(NODE, call, USER)

@@ -64,4 +64,7 @@ def _asker(call: Mapping[str, Any]) -> str:
         return ""
     by = visible_name(call.get("actor") or "an unknown caller")
     is_gateway = unit.module == CALLS and unit.key.startswith(PREFIX)
-    return f"An MCP client of {by}" if is_gateway else f"{by}, outside of any chat,"
+    if not is_gateway:
+        return f"{by}, outside of any chat,"
+    client = visible_name(call.get("client") or "").replace('"', "'")  # a quotation mark would end the name
+    return f'The MCP client "{client}" of {by}' if client else f"An MCP client of {by}"

@@ -142,10 +142,12 @@ class GatewayWorld:
             why = "The token was revoked or has expired: use another, see `demiurge tokens add`."
             raise UsageError(why, code="unauthorized")
 
-    def call(self, tool: str, arguments: Mapping[str, Any], *, shows: bool, answers: Sequence[str] = ()) -> Held:
+    def call(
+        self, tool: str, arguments: Mapping[str, Any], *, client: str = "", shows: bool, answers: Sequence[str] = ()
+    ) -> Held:
         text = json.dumps(arguments, ensure_ascii=False)
         call_id = new_call_id(self.caller, tool, text, self.world.opening.options.clock.now_ns())
-        return Held(self, AskedCall(call_id, _asker(), tool, text, shows=shows, answers=tuple(answers)))
+        return Held(self, AskedCall(call_id, _asker(), tool, text, False, shows, True, tuple(answers), client))
 
     def take_up(
         self, call_id: str, *, shows: bool = False, waits: bool = True, answers: Sequence[str] | None = None

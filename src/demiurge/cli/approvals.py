@@ -66,7 +66,7 @@ def ls() -> None:
         waiting = portal.run(world.approvals())
     rows = [((a["id"] or "?")[:SHORT], visible_name(a["unit"]), a.get("tool", "?"), _shown(a)) for a in waiting]
     lines = output.table(rows, COLUMNS_OF_CALLS) if rows else ["Nothing waits for approval."]
-    lines = [*lines, *(f"{a['id'][:SHORT]}: asked because {taint_reason(a['tainted'])}." for a in _tainted(waiting))]
+    lines = [*lines, *(f"{a['id'][:SHORT]}: asked because {_tainted_by(a)}." for a in _tainted(waiting))]
     damaged = [pending["damaged"] for pending in waiting if pending["damaged"] is not None]
     if not damaged:
         output.result({"approvals": waiting}, *lines)
@@ -315,6 +315,10 @@ def _show_card(world: World, pending: Mapping[str, Any]) -> None:
 
 def _tainted(waiting: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [pending for pending in waiting if pending.get("tainted")]
+
+
+def _tainted_by(pending: Mapping[str, Any]) -> str:
+    return taint_reason([visible_name(tool) for tool in pending["tainted"]])
 
 
 def _shown(pending: Mapping[str, Any]) -> str:

@@ -38,10 +38,12 @@ def answer(action: str = "accept", **content: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_plain_client_is_told_what_waits_and_reads_the_result_later_once(shop: Shop, mode: str) -> None:
-    async with shop.client(AGENT, mode) as client:
+    desktop = types.Implementation(name="claude-desktop", version="1")
+    async with shop.client(AGENT, mode, client_info=desktop) as client:
         first = await client.call_tool("send_parcel", ROME)
         second = await client.call_tool("send_parcel", ROME)
     [waiting] = await shop.world.approvals()
+    assert waiting["client"] == "claude-desktop"
     assert first.structured_content["approval"] == second.structured_content["approval"] == waiting["id"]
     assert f"demiurge approvals approve {waiting['id'][:12]}" in text_of(first)
     assert not first.is_error

@@ -61,6 +61,9 @@ _LATEST_NS: Final = (1 << 63) - 1
 _LOOKED_AT: Final = 1000
 """How many earlier calls for one question are looked at, newest first."""
 
+_LONGEST_CLIENT: Final = 500
+"""The most characters of a client's name that are kept."""
+
 _QUESTIONS: Final = 4096
 """For how many questions the lost answers are kept in memory."""
 
@@ -69,7 +72,8 @@ class AskedCall(NamedTuple):
     """A call that a client asks for. `call_id`: the id of a new call (`new_call_id`), or with `takes_up` that of a call
     which the caller asked for before. `asker`: a name that nobody else has, for `leave_call`. `shows`: progress is
     shown; `waits`: until the call has settled, and not only for its present state. `answers`: the questions that the
-    asker answers itself (`tools.model_request.Asker`); None: what was said of the call last."""
+    asker answers itself (`tools.model_request.Asker`); None: what was said of the call last. `client`: the name that
+    the asker's program gives itself, which nobody has checked."""
 
     call_id: str
     asker: str
@@ -79,6 +83,7 @@ class AskedCall(NamedTuple):
     shows: bool = False
     waits: bool = True
     answers: Sequence[str] | None = None
+    client: str = ""
 
 
 def new_call_id(caller: Caller, tool: str, arguments_json: str, now_ns: int) -> str:
@@ -209,6 +214,8 @@ class AskedCalls:
         if asked.call_id not in unread:
             unread.append(asked.call_id)
         proposed = {"id": asked.call_id, "name": name, "arguments_json": asked.arguments_json}
+        if asked.client:
+            proposed["client"] = asked.client[:_LONGEST_CLIENT].encode(errors="replace").decode()
         ref = await host.hold_blob(canonical_json.encode(proposed))
         event = {"call_id": asked.call_id, "tool": name, "call_ref": ref}
         await host.submit(ASKED, event, caller=caller)

@@ -57,6 +57,7 @@ class RunCalls(Protocol):
         shows: bool = False,
         waits: bool = True,
         answers: Sequence[str] | None = None,
+        client: str = "",
     ) -> Frames:
         """Asks for an `AskedCall`. Yields what `AskedCalls.ask` yields, and stays until `leave_call`."""
         ...
@@ -232,8 +233,7 @@ class ReadCalls(Protocol):
 
     @needs(*VIEWER)
     def appends(self) -> Frames:
-        """Yields `{"length": n}`, the number of records, at once and whenever records were appended, until the world is
-        closed."""
+        """Yields `{"length": n}`, the number of records, at once and after each append, until the world is closed."""
         ...
 
     @needs(*VIEWER)

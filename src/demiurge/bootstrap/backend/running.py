@@ -79,8 +79,9 @@ class Running:
         shows: bool = False,
         waits: bool = True,
         answers: Sequence[str] | None = None,
+        client: str = "",
     ) -> Frames:
-        asked = AskedCall(call_id, asker, tool, arguments_json, takes_up, shows, waits, answers)
+        asked = AskedCall(call_id, asker, tool, arguments_json, takes_up, shows, waits, answers, client)
         owner, host = self._owner, await self._owner.host()
         async with aclosing(owner.asked_calls.ask(host, asked, self._caller, owner.clock.now_ns())) as frames:
             async for shown in frames:

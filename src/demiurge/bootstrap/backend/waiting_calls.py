@@ -32,6 +32,8 @@ def waiting_calls(host: Host, store: Store, of: Unit | None, now_ns: int) -> lis
     expires_ns, ...}`. A question has `asks`, `{question, choices, allow_other}`, and no `expires_ns`; for a call that
     waits for an approval, `asks` is None.
 
+    `client` is the name that the MCP client which asked gives itself, None for any other call.
+
     `damaged` is None, or a sentence that says what can't be read: the arguments (then `arguments_json` is None), the
     unit around the call, or, where `id` is None, records that may hold more calls. `input` has the questions of a tool
     that asked half-way: `{tool, server, leg, questions: [{key, kind, message, url, host, fields}]}`, else it is
@@ -110,16 +112,17 @@ def _body(intent: OpenIntent) -> Mapping[str, Any]:
 def _call(
     store: Store, unit: str, seq: int, intent: Mapping[str, Any], problem: DemiurgeError | None
 ) -> dict[str, Any]:
-    arguments = asked = None
+    arguments = asked = client = None
     try:
         asked = _input(store, intent.get("leg"))
-        arguments = canonical_json.parse_object(store.get_blob(Ref(intent["params"]["call_ref"])))["arguments_json"]
+        proposed = canonical_json.parse_object(store.get_blob(Ref(intent["params"]["call_ref"])))
+        arguments, client = proposed["arguments_json"], proposed.get("client")
     except DemiurgeError as error:
         problem = error
     place = {"id": intent["id"].hex(), "unit": unit, "seq": seq}
     call = {**place, "arguments_json": arguments, **(intent["approval"] or {})}
     damaged = None if problem is None else with_backup_advice(problem)
-    return {**call, "damaged": damaged, "asks": _question(call), "input": asked}
+    return {**call, "damaged": damaged, "asks": _question(call), "input": asked, "client": client}
 
 
 def _input(store: Store, leg: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -26,6 +26,7 @@ from demiurge.mcp.gateway.clients import (
     asked_now,
     can_be_asked,
     can_be_asked_now,
+    client_name,
     declared,
     is_modern,
     send_log,
@@ -127,7 +128,7 @@ class CallsOfClients:
         shows, answers = _shows(ctx), answered_by(ctx, world.caller)
         responses = params.input_responses or {}
         if params.request_state is None:
-            held = world.call(tool, arguments, shows=shows, answers=answers)
+            held = world.call(tool, arguments, client=client_name(ctx), shows=shows, answers=answers)
             return await self._wait_for(world, ctx, held, form, responses)
         opened = (await self._states(world)).open(world.caller, params.request_state)
         if opened is None or not world.asks_the_same(opened[0], tool, arguments):

@@ -22,6 +22,7 @@ __all__ = [
     "asked_now",
     "can_be_asked",
     "can_be_asked_now",
+    "client_name",
     "declared",
     "is_modern",
     "send_log",
@@ -44,6 +45,12 @@ def declared(ctx: Context) -> set[str]:
         return set()
     named = {"form": found.elicitation, "sampling": found.sampling, "roots": found.roots}
     return {kind for kind, capability in named.items() if capability is not None}
+
+
+def client_name(ctx: Context) -> str:
+    """Returns the name that the client of a request gives itself (`clientInfo`), "" if it gives none."""
+    params = ctx.session.client_params
+    return params.client_info.name if params is not None else ""
 
 
 def answered_by(ctx: Context, caller: Caller) -> tuple[str, ...]:

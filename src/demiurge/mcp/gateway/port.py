@@ -158,9 +158,12 @@ class CallerWorld(Protocol):
         """Yields once when changes of a resource are followed, then whenever its server says that it changed."""
         ...
 
-    def call(self, tool: str, arguments: Mapping[str, Any], *, shows: bool, answers: Sequence[str] = ()) -> HeldCall:
-        """Asks for a call, or takes up an equal one of this caller whose answer was lost. `answers`: the questions of a
-        server that the client answers itself (`tools.model_request.Asker`)."""
+    def call(
+        self, tool: str, arguments: Mapping[str, Any], *, client: str = "", shows: bool, answers: Sequence[str] = ()
+    ) -> HeldCall:
+        """Asks for a call, or takes up an equal one of this caller whose answer was lost. `client`: the name that the
+        client gives itself. `answers`: the questions of a server that the client answers itself
+        (`tools.model_request.Asker`)."""
         ...
 
     def take_up(
