@@ -155,7 +155,7 @@ async def test_a_stream_of_one_unit_shows_its_records_alone() -> None:
         assert await positions(feed, world, 1, 30, "u0") == list(range(3, 31, 3))
 
 
-async def test_what_is_kept_for_all_streams_has_a_most_of_records_and_a_most_of_bytes(
+async def test_the_records_kept_for_all_streams_have_a_most_in_number_and_in_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = GrowingJournal()
