@@ -268,7 +268,7 @@ async def test_a_joined_process_sees_the_tools_that_its_owner_took_in(tmp_path: 
 async def test_a_successor_takes_in_the_tools_that_its_own_sources_list(tmp_path: Path) -> None:
     server = Server(foreign("mcp__a"))
     async with opened(tmp_path / "w", Server(foreign("mcp__a"))):
-        joined = joining(tmp_path / "w", server)
+        joined = await asyncio.to_thread(joining, tmp_path / "w", server)
         assert await joined.refresh_tools()
     server.tools = [foreign("mcp__b")]
     try:
@@ -302,11 +302,11 @@ async def test_listings_that_overlap_end_with_the_last_one_in_force(tmp_path: Pa
 
 async def test_a_process_that_joins_with_other_tools_of_a_source_is_refused(tmp_path: Path) -> None:
     async with opened(tmp_path / "w", Server(foreign("mcp__a"))):
-        async with joining(tmp_path / "w", Server(foreign("mcp__a"))) as joined:
+        async with await asyncio.to_thread(joining, tmp_path / "w", Server(foreign("mcp__a"))) as joined:
             assert not joined.owned
             assert not await joined.refresh_tools()
         with pytest.raises(Conflict, match="other tools"):
-            async with joining(tmp_path / "w", Server(foreign("mcp__b"))):
+            async with await asyncio.to_thread(joining, tmp_path / "w", Server(foreign("mcp__b"))):
                 raise AssertionError
 
 
