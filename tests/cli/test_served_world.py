@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import resource
+import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -41,6 +44,29 @@ def server(demiurge: Run, process: Processes) -> Iterator[Server]:
     yield Server(demiurge, printed["url"], token)
     running.terminate()
     assert process.finish(running).status == 0
+
+
+def test_silent_connections_that_take_every_file_descriptor_keep_no_caller_out(
+    demiurge: Run, process: Processes
+) -> None:
+    token = demiurge("init", "--json").document["token"]
+    running = process.start("serve", "--port", "0", "--json")
+    assert running.stdout is not None
+    url = json.loads(running.stdout.readline())["url"]
+    resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (64, 64))  # it chose its limits when it had more
+    port = urlsplit(url).port
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
+    headers = {"authorization": f"Bearer {token}"}
+    for _ in range(3):
+        answer = httpx.get(f"{url}/api/info", headers=headers, timeout=60)
+        assert answer.status_code == 200
+    for each in silent:
+        each.close()
+    running.terminate()
+    done = process.finish(running)
+    assert done.status == 0
+    assert "Too many open files" in done.err
+    assert len(done.err) < 5_000
 
 
 def test_a_chat_and_its_approval_go_through_the_server(server: Server, provider: Provider) -> None:

@@ -45,6 +45,27 @@ def send_button(page: Page) -> Locator:
     return page.get_by_role("button", name="Send")
 
 
+async def test_one_message_has_a_model_and_a_choice_of_a_tool_of_its_own(screen: Screen) -> None:
+    provider = screen.served.provider
+    provider.say(provider.answer(provider.text("Nine.")))
+    page = await open_chat(screen)
+    await page.get_by_text("Model and tools for the next message").click()
+    await page.get_by_label("Model", exact=True).fill("gpt-5-nano")
+    await page.get_by_label("Choice of a tool").select_option(label="it must call this tool")
+    await page.get_by_label("Tool", exact=True).fill("no_such_tool")
+    await say(page, "How many?")
+    await expect(page.get_by_role("alert")).to_contain_text("no_such_tool")
+    await expect(page.get_by_label("Message", exact=True)).to_have_value("How many?")
+    await page.get_by_label("Choice of a tool").select_option(label="it may call none")
+    await send_button(page).click()
+    await expect(page.locator(".markdown")).to_have_text("Nine.")
+    assert (provider.seen[-1]["model"], provider.seen[-1]["tool_choice"]) == ("gpt-5-nano", "none")
+    await expect(page.get_by_label("Model", exact=True)).to_have_value("")
+    await say(page, "And now?")
+    await expect(page.locator(".markdown")).to_have_count(2)
+    assert provider.seen[-1]["model"] != "gpt-5-nano"
+
+
 async def test_an_image_and_a_sound_are_attached_sent_and_shown(screen: Screen) -> None:
     provider = screen.served.provider
     provider.say(provider.answer(provider.text("A dot.")))

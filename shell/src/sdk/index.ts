@@ -73,8 +73,15 @@ export const turnGet = (chat: string, requestId: number) =>
   get<Turn>(`/api/chats/${part(chat)}/turns/${requestId}`, { max_result: MAX_RESULT });
 export const messagesGet = (chat: string, since = 0) =>
   get<{ messages: ChatMessage[]; failures: TurnFailure[] }>(`/api/chats/${part(chat)}/messages`, { since, max_result: MAX_RESULT });
-export const messagePost = (chat: string, text: string, attachments: NewAttachment[] = []) =>
-  post<{ request_id: number; seq: number }>(`/api/chats/${part(chat)}/messages`, { text, attachments });
+/** What answers one message, in place of what the chat has. */
+export interface MessageTerms {
+  model?: string;
+  provider?: string;
+  tools_ref?: string;
+  tool_choice?: "auto" | "none" | "required" | { name: string };
+}
+export const messagePost = (chat: string, text: string, attachments: NewAttachment[] = [], terms: MessageTerms = {}) =>
+  post<{ request_id: number; seq: number }>(`/api/chats/${part(chat)}/messages`, { text, attachments, ...terms });
 export const chatRename = (chat: string, title: string) => patch<ChatSummary>(`/api/chats/${part(chat)}`, { title });
 export const chatCancel = (chat: string) => post<ChatSummary>(`/api/chats/${part(chat)}/cancel`, {});
 

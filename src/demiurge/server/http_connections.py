@@ -130,7 +130,8 @@ class HttpConnections:
         loop.remove_reader(listening)
         loop.call_later(PAUSE_S, self._resume, listening)
         self._noted[PAUSED.format(error.strerror)] += 1
-        self._end_oldest()
+        for _ in range(len(self._anonymous) // 2 + 1):  # one alone would be taken by the next that waits to be accepted
+            self._end_oldest()
 
     def _has_room(self, address: str) -> bool:
         """Makes room for a connection from `address`. Returns False if known connections hold all there may be."""

@@ -66,6 +66,16 @@ async def test_a_missing_tool_and_a_denied_one_are_answered_alike(shop: Shop, mo
             await refuses_as_unknown(client, name, {})
 
 
+async def test_a_gateway_that_stops_says_that_the_same_call_may_be_asked_for_again(shop: Shop) -> None:
+    async with shop.client(AGENT) as client:
+        await client.list_tools()
+        await shop.world.close()
+        result = await client.call_tool("add", {"a": 1, "b": 2})
+    assert result.is_error
+    assert json.loads(text_of(result))["error_code"] == "closed"
+    assert "at most once" in text_of(result)
+
+
 async def test_wrong_arguments_are_an_error_that_a_model_can_act_on(shop: Shop) -> None:
     async with shop.client(AGENT) as client:
         result = await client.call_tool("add", {"a": 1})

@@ -1,6 +1,6 @@
 /** What the parts of an open chat share. */
 import { createContext, useContext } from "react";
-import type { Approval, ChatMessage, NewAttachment, ToolView, Turn, TurnFailure } from "../../sdk";
+import type { Approval, ChatMessage, MessageTerms, NewAttachment, ToolView, Turn, TurnFailure } from "../../sdk";
 import type { CallTime } from "./chat-data";
 import type { MessageWindow } from "./message-window";
 
@@ -19,7 +19,7 @@ export interface OpenChat {
   /** Why the last message or stop was not taken; empty if it was. */
   problem: string;
   /** Returns whether the message was taken. */
-  send: (text: string, attachments: NewAttachment[]) => Promise<boolean>;
+  send: (text: string, attachments: NewAttachment[], terms?: MessageTerms) => Promise<boolean>;
   cancel: () => Promise<void>;
   /** The number of turns of the chat, and those of them that are shown. */
   turns: number;

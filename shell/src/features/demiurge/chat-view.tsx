@@ -5,7 +5,7 @@ import { useStream } from "../../live/stream";
 import { useLive } from "../../live/use-live";
 import { ErrorNote, Loading } from "../../parts/notes";
 import { Link } from "../../router";
-import { chatCancel, messagePost, type NewAttachment, sentence, toolsGet } from "../../sdk";
+import { chatCancel, messagePost, type MessageTerms, type NewAttachment, sentence, toolsGet } from "../../sdk";
 import { useApprovals } from "./approvals";
 import { ChatContext } from "./chat-context";
 import { CHAT, callTimes, requestsOf, threadMessages } from "./chat-data";
@@ -79,10 +79,10 @@ export function ChatView({ chatId, isNew }: ChatViewProps) {
     void record.readOlder().then((older) => older.length > 0 && live.reload(), () => undefined); // times alone are missing
   }, [shown.start]);
 
-  const send = async (text: string, attachments: NewAttachment[]) => {
+  const send = async (text: string, attachments: NewAttachment[], terms?: MessageTerms) => {
     setProblem("");
     try {
-      await messagePost(chatId, text, attachments);
+      await messagePost(chatId, text, attachments, terms);
       shown.newest();
       live.reload();
       return true;

@@ -3,6 +3,7 @@ import { type FormEvent, type KeyboardEvent, type RefObject, useEffect, useId, u
 import { ErrorNote } from "../../parts/notes";
 import { ACCEPT, asNew, type AttachedFile, attachedFile, MAX_FILES, sizeText, stored } from "./attachments";
 import { useChat } from "./chat-context";
+import { messageTerms, NO_TERMS, TermsForm } from "./message-terms";
 
 interface ComposerProps {
   dropZone: RefObject<HTMLElement | null>;
@@ -13,6 +14,7 @@ interface ComposerProps {
 export function Composer({ dropZone, onSent }: ComposerProps) {
   const { isNew, turn, approvals, problem, send, cancel } = useChat();
   const [text, setText] = useState("");
+  const [terms, setTerms] = useState(NO_TERMS);
   const [sending, setSending] = useState(false);
   const files = useAttachedFiles();
   const isOver = useFileDrop(dropZone, files.add);
@@ -28,9 +30,10 @@ export function Composer({ dropZone, onSent }: ComposerProps) {
     if (isOpen || sending || isStoring || isBad || isEmpty) return;
     setSending(true);
     onSent();
-    if (await send(text, asNew(files.list))) {
+    if (await send(text, asNew(files.list), messageTerms(terms))) {
       setText((now) => (now.startsWith(text) ? now.slice(text.length) : now)); // what was typed meanwhile stays
       files.clear();
+      setTerms(NO_TERMS);
     }
     setSending(false);
   };
@@ -93,6 +96,7 @@ export function Composer({ dropZone, onSent }: ComposerProps) {
           </button>
         )}
       </form>
+      <TermsForm terms={terms} onChange={setTerms} />
     </>
   );
 }

@@ -62,6 +62,14 @@ LOOK_AGAIN_S: Final = 0.05
 MOST_LOOKS: Final = 20
 """How often such a call is looked at again before its client is told to ask later."""
 
+CLOSED: Final = "closed"
+"""The code of what a world says that this process has closed."""
+
+STOPPING: Final = (
+    "This server is being stopped, and does not know whether the call was made. Ask for the same call again: it is made "
+    "at most once, and an answer that exists is given then."
+)
+
 Context = ServerRequestContext[Any, Any]
 Responses = Mapping[str, types.InputResponse]
 AfterAnswer = Callable[[bool], Coroutine[Any, Any, Any]]
@@ -114,7 +122,7 @@ class CallsOfClients:
             try:
                 return await self._call(world, ctx, tool, arguments, params, form)
             except DemiurgeError as error:
-                return form.refused(error.code, error.message)
+                return form.refused(error.code, STOPPING if error.code == CLOSED else error.message)
 
     async def _call(
         self,
