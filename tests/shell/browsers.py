@@ -23,7 +23,10 @@ _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-gpu-compositing", "--d
 REQUIRED = os.environ.get("DEMIURGE_TEST_BROWSER") == "1"
 """True where the suite fails without a browser, as in CI."""
 
-NOT_RUN = "The browser tests of the web shell were NOT RUN: this machine has no Chromium (apt install chromium-headless-shell)."
+NOT_RUN = (
+    "The browser tests of the web shell were NOT RUN: this machine has no Chromium "
+    "(apt install chromium-headless-shell)."
+)
 
 
 @asynccontextmanager

@@ -66,8 +66,8 @@ CLOSED: Final = "closed"
 """The code of what a world says that this process has closed."""
 
 STOPPING: Final = (
-    "This server is being stopped, and does not know whether the call was made. Ask for the same call again: it is made "
-    "at most once, and an answer that exists is given then."
+    "This server is being stopped, and does not know whether the call was made. Ask for the same call again: it is "
+    "made at most once, and an answer that exists is given then."
 )
 
 Context = ServerRequestContext[Any, Any]
