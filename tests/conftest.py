@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -24,6 +25,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test asserts on time: neither how long an example takes nor how long it takes to make one.
 settings.register_profile("demiurge", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("demiurge")
+
+# What was imported and collected stays until the end: to look through it again and again took an eighth of the suite.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,9 +5,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.docs.example_processes import Examples, started_examples
 from tests.provider import Provider, serving
 
 from demiurge.tools import SAFE_MESSAGES
@@ -38,18 +40,23 @@ def script(provider: Provider, name: str) -> None:
     provider.say(Provider.answer(order), Provider.answer(Provider.text("20 bolts are on their way.")))
 
 
+@pytest.fixture(scope="module")
+def examples() -> Iterator[Examples]:
+    with started_examples() as running:
+        yield running
+
+
 @pytest.mark.parametrize("name", sorted(SHOWN))
-def test_an_example_prints_what_its_page_says(name: str, tmp_path: Path) -> None:
+def test_an_example_prints_what_its_page_says(name: str, tmp_path: Path, examples: Examples) -> None:
     shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
     with serving() as provider:
         script(provider, name)
         keys = {"LLM_API_KEY": "sk-example", "OPENAI_BASE_URL": provider.url}
         environment = {**os.environ, **keys, "HOME": str(tmp_path)}
-        command = [sys.executable, "-W", "error", name]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
-    assert (done.stderr, done.returncode) == ("", 0)
+        done = examples.run(tmp_path, name, environment)
+    assert (done.err, done.status) == ("", 0)
     page, output = SHOWN[name]
-    assert done.stdout == output, f"{page.name} shows something else"
+    assert done.out == output, f"{page.name} shows something else"
 
 
 def test_every_runnable_example_is_on_a_page() -> None:

@@ -62,7 +62,7 @@ async def test_twelve_loads_in_one_tab_and_the_ways_back_and_forward_miss_nothin
             async with page.expect_request("**/journal/stream**") as opened:
                 await page.evaluate(f"history.go({way})")
             seen += "from=" in (await opened.value).url
-            await page.wait_for_function("window.cameBack === true")
+            await page.wait_for_function("() => window.cameBack === true")
             await shows(page, text)
         assert seen == 2
 
