@@ -23,7 +23,7 @@ run: $(VENV)/run.ready
 	@$(BIN)/demiurge chat $(ARGS)
 
 test: $(VENV)/dev.ready
-	@echo "The suite takes about 20 minutes on two cores, 10 on four; the slowest tests are listed at its end."
+	@echo "The suite takes about 30 minutes on two cores, 15 on four; the slowest tests are listed at its end."
 	$(IN_MEMORY) $(PYTEST) $(PARALLEL) --durations 25 -m "not full and not local_model"
 	DEMIURGE_TEST_LOCAL_MODEL=1 $(PYTEST) --durations 5 -m "local_model and not full" --timeout 900 --timeout-method thread
 

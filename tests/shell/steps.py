@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from playwright.async_api import Locator, Page
 from tests.server.conftest import Served
 
-__all__ = ["approval_records", "ask_for_order", "card_of", "reject", "say", "show_end"]
+__all__ = ["approval_records", "ask_for_order", "card_of", "read_to_end", "reject", "say", "show_end"]
 
 
 async def ask_for_order(served: Served, chat: str = "c1", **arguments: Any) -> None:
@@ -28,6 +29,13 @@ def card_of(page: Page) -> Locator:
 async def show_end(box: Locator) -> None:
     """Scrolls a box to its end, and the page to the box's end, as a person who reads it."""
     await box.evaluate("(box) => { box.scrollTo(0, box.scrollHeight); box.scrollIntoView({block: 'end'}); }")
+
+
+async def read_to_end(box: Locator, button: Locator) -> None:
+    """Scrolls a box to its end until the button may be pressed. A text that changes begins at its top again."""
+    async with asyncio.timeout(60):
+        while not await button.is_enabled():
+            await show_end(box)
 
 
 async def say(page: Page, text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from playwright.async_api import Locator, Page, expect
 from tests.server.conftest import Served
 from tests.shell.conftest import Screen
-from tests.shell.steps import approval_records, ask_for_order, card_of, show_end
+from tests.shell.steps import approval_records, ask_for_order, card_of, read_to_end, show_end
 
 PARCEL: dict[str, Any] = {
     "city": "Kyiv",
@@ -67,7 +67,7 @@ async def test_a_call_runs_with_the_arguments_that_were_typed_by_the_tools_schem
     await card.get_by_label("address").fill('{"street": "Side 2"}')
     await card.get_by_label("included: insured").check()
     await card.get_by_role("combobox", name="insured").select_option(label="true")
-    await show_end(card.get_by_role("group", name="Changed arguments"))
+    await read_to_end(card.get_by_role("group", name="Changed arguments"), approve)
     await approve.click()
     await expect(page.locator(".markdown")).to_have_text("Sent.")
     wanted = {
