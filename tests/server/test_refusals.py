@@ -1,4 +1,4 @@
-"""What the server refuses by itself: the status and the code of each refusal, by which a client decides."""
+"""Requests that the HTTP API answers with an error: each has its HTTP status and its error code."""
 
 from __future__ import annotations
 
