@@ -115,8 +115,14 @@ async def test_refuse_ends_the_turn_and_off_checks_nothing(tmp_path: Path, provi
         assert (reply.status, reply.error_code) == ("failed", "evidence_refused")
         assert INVENTED in reply.message
         assert (await world.chat("c").send("So?")).status == "done"
+        sent = provider.seen[-1]["input"][-4:]
+        told = [json.dumps(item["content"]) for item in sent]
+        assert [item["role"] for item in sent] == ["user", "assistant", "user", "user"]
+        assert "Your last answer was refused, since its evidence does not hold: line 2: No recorded call" in told[2]
+        assert "So?" in told[3]
         assert (await world.chat("c").reply(1)).error_code == "evidence_refused"  # also of a turn before the last one
         assert [*(await world.chat("c").failures())] == [1]
+        assert (await world.replay(check=True))["ok"]
     async with opened(tmp_path / "off" / "w", provider, "off") as world:
         provider.say(said(FALSE))
         reply = await world.chat("c").send("Is it dark?")

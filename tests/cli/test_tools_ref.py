@@ -82,9 +82,23 @@ def test_a_chat_offers_its_own_tools_until_it_is_told_otherwise(demiurge: Any, p
     assert demiurge("replay", "--check").status == 0
 
 
+def test_a_message_is_sent_with_a_stored_toolset(demiurge: Any, provider: Any) -> None:
+    ref = demiurge("--json", "tools", "ref", READ, CLOCK, "--choice", "required").document["hash"]
+    catalog = say(demiurge, provider)
+    assert say(demiurge, provider, "--tools-ref", ref) == [CLOCK, READ]
+    assert provider.seen[-1]["tool_choice"] == "required"
+    assert say(demiurge, provider) == catalog
+    assert say(demiurge, provider, "--only-tools", CLOCK) == [CLOCK]
+    outside = demiurge("chat", "-m", "Go on.", "--tools-ref", ref)
+    assert (outside.status, "does not offer" in outside.err) == (1, True)
+    assert demiurge("replay", "--check").status == 0
+
+
 @pytest.mark.parametrize(
     ("options", "status", "words"),
     [
+        (("--tools-ref", "todo"), 1, "A ref is sha256:"),
+        (("--tools-ref", f"sha256:{'0' * 64}"), 1, "There is no blob sha256:0000"),
         (("--only-tools", "no_such"), 1, "There is no tool no_such here"),
         (("--only-tools", f"{CLOCK},"), 1, "'' is not a tool id"),
         (("--only-tools", CLOCK, "--all-tools"), 2, "--only-tools and --all-tools exclude each other"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from demiurge.bootstrap.backend.budget_use import BudgetUse
-from demiurge.registry.evidence import EvidenceFinding
+from demiurge.registry.evidence import EvidenceFinding, finding_line
 from demiurge.tools.display import Cell, Table, View, clipped, json_code, shown
 from demiurge.tools.taint_words import taint_reason
 from demiurge.world.history.call_state import State, state_text
@@ -130,7 +130,7 @@ class Reply:
         if rows:
             parts.append(Table(("tool", "arguments", "state", "result"), rows))
         parts += [f"Waits for a person: {approval}" for approval in self.approvals]
-        parts += [f"Evidence, line {found.line}: {found.message}" for found in self.findings]
+        parts += [f"Evidence, {finding_line(found.line, found.message)}" for found in self.findings]
         parts += [use.says for use in self.budgets]
         title = {"done": "Answer", "failed": "The turn failed", "awaiting_approval": "The turn waits"}[self.status]
         problem = f"{self.error_code}: {self.message}" if self.status == "failed" else ""

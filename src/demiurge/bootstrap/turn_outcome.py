@@ -100,7 +100,7 @@ async def messages_from(cell: ChatCell, request_id: int) -> list[ChatMessage] | 
 
 def _ends_well(cell: ChatCell, last: ChatMessage) -> bool:
     """Returns whether the last message of a turn is an answer."""
-    return last.role != "user" and not last.refused and _is_answer(load_body(cell.backend, last.message_ref))
+    return last.role == "assistant" and not last.refused and _is_answer(load_body(cell.backend, last.message_ref))
 
 
 def _is_answer(body: MessageBody) -> bool:

@@ -29,6 +29,7 @@ from demiurge.cli.progress import ensure_local_model
 from demiurge.cli.settings import Settings, settings
 from demiurge.cli.world import RunOptions, keep_first, opened, policy_name, recalled, running_options
 from demiurge.errors import Unavailable
+from demiurge.values.refs import parse_ref
 
 if TYPE_CHECKING:
     from demiurge.cli.terminal.decision import PersonAtTerminal
@@ -131,6 +132,12 @@ class _ChatCommand(Command):
     "--all-tools", is_flag=True, help="End --only-tools: allow all tools of the tool policy, from now on in this chat."
 )
 @click.option(
+    "--tools-ref",
+    metavar="REF",
+    callback=utf8_text,
+    help="Send the messages of this command with the stored toolset at this address; `demiurge tools ref` stores one.",
+)
+@click.option(
     "--no-tool-catalog", is_flag=True, help="Leave the catalog of prompt tools out of the turns of this command."
 )
 @running_options
@@ -144,6 +151,7 @@ def command(
     max_tokens: int | None,
     only_tools: str | None,
     all_tools: bool,
+    tools_ref: str | None,
     no_tool_catalog: bool,
     yes: bool,
     **running: Any,
@@ -159,6 +167,7 @@ def command(
     _require_sense(message, attach, only_tools, stream=stream, all_tools=all_tools, waits_for_stdin=waits_for_stdin)
     if message is not None:
         message = with_piped(message, piped_text(waits=waits_for_stdin))
+    terms = TurnTerms(max_tokens, no_tool_catalog, parse_ref(tools_ref) if tools_ref is not None else None)
     narrowed = _Narrowed(only_tools.split(",") if only_tools is not None else None, all_tools)
     requested = RunOptions(**running)
     options = _as_before(chat_id, requested)
@@ -175,7 +184,6 @@ def command(
         if world.owned:
             with suppress(Unavailable):  # the commands shown contain the address too
                 _keep_address(chat_id, chosen.provider, options.base_url)
-        terms = TurnTerms(max_tokens=max_tokens, skip_tool_catalog=no_tool_catalog)
         person = _person(world, portal, options)
         conversation = Conversation(world.chat(chat_id), portal, options, terms, yes=yes, person=person)
         output.notice(f"chat {chat_id} - {chosen.model} ({chosen.provider})")

@@ -22,9 +22,10 @@ from demiurge.cli.command import Command, Group
 from demiurge.cli.following import Follower
 from demiurge.cli.hints import runnable
 from demiurge.cli.settings import settings
-from demiurge.cli.turn import REPLAYED, evidence_line, reply_document
+from demiurge.cli.turn import REPLAYED, reply_document
 from demiurge.cli.world import Opened, opened, visits, while_it_lasts
 from demiurge.errors import Unavailable
+from demiurge.registry.evidence import finding_line
 from demiurge.visible_text import visible_name
 from demiurge.world.history.call_state import problem_text
 from demiurge.world.unit import Unit
@@ -163,7 +164,7 @@ def _turn_lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
         elif message["text"]:
             lines += ["", message["text"]]
         lines += [
-            f"(evidence: {evidence_line(found['line'], found['message'])})" for found in message.get("findings", ())
+            f"(evidence: {finding_line(found['line'], found['message'])})" for found in message.get("findings", ())
         ]
         if message.get("refused"):
             lines.append("(the answer was not taken)")

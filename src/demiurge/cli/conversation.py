@@ -23,11 +23,13 @@ from demiurge.cli.frame_lines import FrameLines
 from demiurge.cli.portal import Portal
 from demiurge.cli.question import is_question
 from demiurge.cli.settings import settings
-from demiurge.cli.turn import TurnView, evidence_line, reply_document
+from demiurge.cli.turn import TurnView, reply_document
 from demiurge.cli.turn_display import AnswerAlone, PlainDisplay, TurnDisplay
 from demiurge.cli.waiting import pending_lines
 from demiurge.cli.world import RunOptions
 from demiurge.errors import Conflict, InvalidValue, UsageError
+from demiurge.registry.evidence import finding_line
+from demiurge.values.refs import Ref
 
 __all__ = ["Conversation", "Person", "TurnTerms", "failure_of", "refuse_while_waiting", "require_done", "turn_document"]
 
@@ -45,10 +47,12 @@ CUT = {
 
 class TurnTerms(NamedTuple):
     """The options that each message of a command is sent with. `max_tokens` limits each answer from now on, None keeps
-    the limit of the chat; `skip_tool_catalog` leaves the catalog of prompt tools out of the turn."""
+    the limit of the chat; `skip_tool_catalog` leaves the catalog of prompt tools out of the turn; `tools_ref` is the
+    address of a stored toolset that the message brings."""
 
     max_tokens: int | None = None
     skip_tool_catalog: bool = False
+    tools_ref: Ref | None = None
 
 
 class Person(Protocol):
@@ -174,7 +178,7 @@ class Conversation:
         if reply.findings and reply.status == "done":
             first, *more = reply.findings
             others = f" And {len(more)} more: `demiurge chat claims {self.chat.id}`." if more else ""
-            output.notice(f"The evidence does not hold: {evidence_line(first.line, first.message)}{others}")
+            output.notice(f"The evidence does not hold: {finding_line(first.line, first.message)}{others}")
         for use in reply.budgets:
             output.notice(use.says)
         for sentence in self._portal.run(doubts_about(self.chat, reply)):

@@ -27,7 +27,7 @@ from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.parts import parts_of
 from demiurge.world.history.call_state import problem_text
 
-__all__ = ["REPLAYED", "TurnView", "evidence_line", "reply_document"]
+__all__ = ["REPLAYED", "TurnView", "reply_document"]
 
 REPLAYED = " (replayed: an equal call was done before)"
 
@@ -37,11 +37,6 @@ def reply_document(chat_id: str, reply: Reply) -> dict[str, Any]:
     shown = asdict(reply)
     error = {"code": shown.pop("error_code"), "message": shown.pop("message")}
     return {"chat_id": chat_id, **shown, **({"error": error} if reply.status == "failed" else {})}
-
-
-def evidence_line(line: int, message: str) -> str:
-    """Returns what is wrong with a citation in this line of an answer."""
-    return f"line {line}: {message}"
 
 
 class TurnView:

@@ -21,6 +21,7 @@ __all__ = [
     "EvidenceFinding",
     "EvidenceItem",
     "ToolReceipt",
+    "finding_line",
     "findings_blob",
     "findings_from_blob",
     "receipt_from_json",
@@ -76,6 +77,11 @@ class EvidenceFinding:
     code: str
     detail: str
     message: str
+
+
+def finding_line(line: int, message: str) -> str:
+    """Returns a finding in words: the line of the answer, and what is wrong there."""
+    return f"line {line}: {message}"
 
 
 def findings_blob(answer: Ref, findings: Sequence[EvidenceFinding]) -> bytes:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from demiurge.values import canonical_json
+from demiurge.registry.evidence import finding_line, findings_from_blob
 from demiurge.world.messages import user_blob
 
-__all__ = ["REFUSED_CODE", "correction", "verdict", "why_refused"]
+__all__ = ["REFUSED_CODE", "correction", "refusal_note", "verdict", "why_refused"]
 
 REFUSED_CODE: Final = "evidence_refused"
 """The code of a turn that failed because the evidence of its answer does not hold."""
@@ -45,16 +45,25 @@ def correction(findings: bytes) -> bytes:
     return user_blob("\n".join(lines))
 
 
+def refusal_note(findings: bytes) -> bytes:
+    """Returns the message that tells the model, in later turns, that its last answer was refused and why. It is in the
+    user's role, as `correction` is."""
+    what = f"Your last answer was refused, since its evidence does not hold: {_in_short(findings)}"
+    return user_blob(f"{what} Nothing in it counts as proven.")
+
+
 def why_refused(findings: bytes) -> str:
     """Returns why a turn failed, for the person."""
-    first, *more = _sentences(findings)
-    others = f" And {len(more)} more." if more else ""
     return (
-        f"The evidence of the answer does not hold: {first}{others} The setting `evidence` refuses such an answer: ask "
-        "again, or read it as one that proves nothing."
+        f"The evidence of the answer does not hold: {_in_short(findings)} The setting `evidence` refuses such an "
+        "answer: ask again, or read it as one that proves nothing."
     )
 
 
+def _in_short(findings: bytes) -> str:
+    first, *more = _sentences(findings)
+    return first + (f" And {len(more)} more." if more else "")
+
+
 def _sentences(findings: bytes) -> Sequence[str]:
-    found = canonical_json.parse_object(findings)["findings"]
-    return [f"line {each['line']}: {each['message']}" for each in found]
+    return [finding_line(found.line, found.message) for found in findings_from_blob(findings)]

@@ -31,7 +31,7 @@ from dataclasses import replace
 from typing import Any
 
 from demiurge.apps.demiurge.answer import failure_of
-from demiurge.apps.demiurge.evidence import REFUSED_CODE, correction, verdict, why_refused
+from demiurge.apps.demiurge.evidence import REFUSED_CODE, correction, refusal_note, verdict, why_refused
 from demiurge.apps.demiurge.notes import ROLE as NOTE
 from demiurge.apps.demiurge.notes import doubt_note
 from demiurge.apps.demiurge.proposal import Proposal, read_proposal
@@ -227,17 +227,17 @@ def _answer(state: State, turn: State, message: State, context: ReducerContext) 
     if decided == "mark":
         return Step(set={"turn": {**turn, "status": "done"}}, append={"messages": [message]})
     findings = context.blob(Ref(findings_ref or ""))
-    told, refused = correction(findings), {**message, "refused": True}
+    told = refusal_note(findings) if decided == "refuse" else correction(findings)
+    taken = [{**message, "refused": True}, _message(turn["request_id"], NOTE, ref_of(told))]
     if decided == "refuse":
         failed = {**turn, "status": "failed", "code": REFUSED_CODE, "message": why_refused(findings)}
-        return Step(set={"turn": failed}, append={"messages": [refused]})
-    note = _message(turn["request_id"], NOTE, ref_of(told))
+        return Step(set={"turn": failed}, append={"messages": taken}, blobs=[told])
     following = {**turn, "round": turn["round"] + 1, "evidence_retries": retries + 1}
-    after = {**state, "messages": state["messages"].extend([refused, note])}
+    after = {**state, "messages": state["messages"].extend(taken)}
     tagged = {"$tag": str(choice).capitalize(), "$value": None} if state["tools_ref"] else None
     return Step(
         set={"turn": following},
-        append={"messages": [refused, note]},
+        append={"messages": taken},
         events=[chat_request(after, following, context, tagged)],
         blobs=[told],
     )
