@@ -67,6 +67,19 @@ def test_a_doubt_is_listed_shown_and_settled_as_done(demiurge: Any) -> None:
     assert demiurge("replay", "--check").status == 0
 
 
+def test_a_long_reason_is_cut_in_the_list_and_hides_nothing(demiurge: Any) -> None:
+    demiurge("init", *HERE)
+    call(demiurge, "c1")
+    [doubt] = demiurge("--json", "doubts", "ls").document["doubts"]
+    demiurge("doubts", "settle", doubt["id"], "--not-done", "--reason", "\u202e" + "r" * 479)
+    listed = demiurge("doubts", "ls", "--all").out
+    assert "\u202e" not in listed
+    assert "U+202E" in listed
+    assert f"{'r' * 112}… (480 characters)" in listed
+    [settled] = demiurge("--json", "doubts", "ls", "--all").document["doubts"]
+    assert len(settled["settled"]["reason"]) == 480
+
+
 def test_a_doubt_is_listed_with_the_time_at_which_its_effect_began(
     demiurge: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,12 @@ def test_the_reason_names_each_untrusted_tool() -> None:
     assert taint_reason(["a", "b", "c"]) == "this turn has read text from a, b and c, which are not trusted"
 
 
+def test_the_reason_cuts_long_ids_and_hides_nothing() -> None:
+    reason = taint_reason(["\u202epage", "t" * 480])
+    assert "\N{MATHEMATICAL LEFT ANGLE BRACKET}U+202E\N{MATHEMATICAL RIGHT ANGLE BRACKET}page" in reason
+    assert reason.endswith(f" and {'t' * 120}… (480 characters), which are not trusted")
+
+
 def test_yes_is_the_persons_word(
     demiurge: Any, provider: Provider, tmp_path: Path, policy: Path, environment: Any
 ) -> None:

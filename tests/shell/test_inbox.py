@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.async_api import Locator, Page, expect
 from tests.shell.conftest import Screen
-from tests.shell.steps import approval_records, ask_for_order, card_of
+from tests.shell.steps import approval_records, ask_for_order, card_of, reject
 
 PARTS = {"bolts": "bolt M8", "nuts": "nut", "gears": "gear"}
 
@@ -105,3 +105,27 @@ async def test_a_second_click_on_the_place_of_a_button_decides_no_other_call(scr
     await expect(card_of(page).locator(".outcome")).to_contain_text("Approved by you")
     verdicts = [await approval_records(screen.served, chat) for chat in PARTS]
     assert [len(each) for each in verdicts] == [1, 0, 0]
+
+
+async def test_a_long_name_and_a_long_reason_are_cut_hide_nothing_and_can_be_read_whole(screen: Screen) -> None:
+    await ask_for_order(screen.served, part="bolt")
+    page = await screen.page("/approvals", actor="user:\u202e" + "a" * 400)
+    await expect(card_of(page)).to_contain_text("bolt")
+    await reject(card_of(page), "\u202e" + "r" * 475 + " END")
+    other = await screen.page("/chats/c1")
+    said = other.locator(".outcome")
+    await expect(said).to_contain_text("U+202E" + "r" * 119 + "… Show all 480 characters")
+    await expect(said).to_contain_text("user:U+202E" + "a" * 114 + "… Show all 406 characters")
+    await expect(said).not_to_contain_text("END")
+    await said.get_by_role("button", name="Show all 480 characters").click()
+    await expect(said).to_contain_text("r END")
+
+
+async def test_a_line_of_the_inbox_cuts_who_asks(screen: Screen) -> None:
+    provider = screen.served.provider
+    provider.say(provider.answer(provider.call("order_part", {"part": "bolt", "card": "4111"})))
+    asker = await screen.served.world.tokens.add("user:\u202e" + "a" * 400, ["user"])
+    async with screen.served.browser(headers={"authorization": f"Bearer {asker.secret}"}) as client:
+        await client.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
+    page = await screen.page("/approvals")
+    await expect(lines(page).first).to_contain_text("by user:U+202E" + "a" * 114 + "… (406 characters) in c1")

@@ -26,6 +26,8 @@ const watchers = new Set<() => void>();
 /** By unit and call, from the beginning of the stream on: the frames of a call that runs come once, and the page that
  * shows the call may be loaded later. */
 const progress = new Map<string, Progress>();
+/** By unit: what a model that has not begun to answer does, in words, such as how much of the prompt it has read. */
+const readings = new Map<string, string>();
 let status: StreamStatus = "connecting";
 /** The position of the last record that came. */
 let last: number | null = null;
@@ -47,6 +49,7 @@ function onEvent(event: StreamEvent): void {
   else if (event.type === "opened") {
     setStatus("live");
     progress.clear();
+    readings.clear();
     for (const tell of watchers) tell();
     for (const each of listeners) each.onOpen?.();
   } else if (event.type === "record") {
@@ -54,6 +57,7 @@ function onEvent(event: StreamEvent): void {
     for (const each of listeners) each.onRecord?.(event.record);
   } else {
     noteProgress(event.frame);
+    noteReading(event.frame);
     for (const each of listeners) each.onFrame?.(event.frame);
   }
 }
@@ -64,6 +68,17 @@ function noteProgress({ type, unit, tool_call_id, done = 0, total = null, messag
   if (type === "tool_progress") progress.set(key, { done, total, message });
   else if (!progress.delete(key)) return; // the call begins or ends; its id may come again
   for (const tell of watchers) tell();
+}
+
+function noteReading({ type, unit, phase, label }: Frame): void {
+  if (type === "status" && phase === "thinking" && label != null) readings.set(unit, label);
+  else if (!readings.delete(unit)) return;
+  for (const tell of watchers) tell();
+}
+
+/** Returns what the model of a unit does before it answers, in words; undefined if it has said nothing of it. */
+export function useReading(unit: string): string | undefined {
+  return useSyncExternalStore(watch, () => readings.get(unit));
 }
 
 /** Returns how far a running call is; undefined if its tool reported nothing. */

@@ -100,6 +100,9 @@ async function missed(last: number, to: number, signal: AbortSignal): Promise<Jo
   return found;
 }
 
+/** Types of frames of which only the newest tells something. */
+const NEWEST_ALONE = ["tool_progress", "status"];
+
 /** The frames of what runs, as the beginning of a stream has them: text in one piece, of progress the newest. */
 class RunningFrames {
   private byIntent = new Map<string, Frame[]>();
@@ -111,7 +114,7 @@ class RunningFrames {
     const before = frames?.at(-1);
     if (frames === undefined) return;
     if (before?.type === "text_delta" && frame.type === "text_delta") frames.push({ ...frames.pop()!, delta: `${before.delta}${frame.delta}` });
-    else if (before?.type === "tool_progress" && frame.type === "tool_progress") frames.splice(-1, 1, frame);
+    else if (before?.type === frame.type && NEWEST_ALONE.includes(frame.type)) frames.splice(-1, 1, frame);
     else frames.push(frame);
   }
 

@@ -256,6 +256,9 @@ export interface Frame {
   delta?: string;
   seq?: number;
   kind?: string;
+  /** Of `status`: what a model does, and a word about it, such as how much of the prompt it has read. */
+  phase?: string;
+  label?: string | null;
   /** Of `tool_progress`. */
   tool_call_id?: string;
   done?: number;

@@ -42,7 +42,7 @@ def call_card(node: Mapping[str, Any], call: Mapping[str, Any], caller: Caller, 
     tool, tainted = call.get("tool", ""), call.get("tainted")
     spec = next((spec for spec in node["toolset"] if spec["name"] == tool), None)
     explained = explain_tool(node, tool, caller)
-    reasons = [taint_reason([visible_name(name) for name in tainted])] if tainted else []
+    reasons = [taint_reason(tainted)] if tainted else []
     if spec is None:
         reasons.append("the tool is not in the world's toolset")
     elif not (tainted and explained["decision"] == "allow"):

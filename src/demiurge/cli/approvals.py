@@ -318,7 +318,7 @@ def _tainted(waiting: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _tainted_by(pending: Mapping[str, Any]) -> str:
-    return taint_reason([visible_name(tool) for tool in pending["tainted"]])
+    return taint_reason(pending["tainted"])
 
 
 def _shown(pending: Mapping[str, Any]) -> str:

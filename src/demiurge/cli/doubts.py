@@ -17,6 +17,7 @@ from demiurge.cli.command import Command, Group
 from demiurge.cli.hints import runnable
 from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import Conflict, NotFound, UsageError
+from demiurge.visible_text import visible_name
 
 __all__ = ["command"]
 
@@ -111,7 +112,8 @@ def _verdict(doubt: Mapping[str, Any]) -> str:
     settled = doubt["settled"]
     if settled is None:
         return "-"
-    return f"{'done' if settled['done'] else 'not done'}, by {settled['by']}: {settled['reason']}"
+    by, reason = visible_name(settled["by"]), visible_name(settled["reason"])
+    return f"{'done' if settled['done'] else 'not done'}, by {by}: {reason}"
 
 
 def _find(found: Sequence[dict[str, Any]], doubt_id: str) -> dict[str, Any]:

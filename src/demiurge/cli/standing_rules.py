@@ -10,7 +10,7 @@ from demiurge.apps.demiurge import CHAT
 from demiurge.cli import output
 from demiurge.errors import UsageError
 from demiurge.values import canonical_json
-from demiurge.visible_text import visible
+from demiurge.visible_text import visible, visible_name
 from demiurge.world.authority.standing_rule import exactly
 from demiurge.world.unit import Unit
 
@@ -42,15 +42,16 @@ def rule_row(rule: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns a rule as the cells of `COLUMNS`."""
     until = datetime.fromtimestamp(rule["expires_ns"] // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     pattern = rule["pattern_json"] if rule["pattern_json"] is not None else "(withheld)"
-    return rule["id"][:12], rule["unit"], rule["tool"], pattern, str(rule["left"]), until, rule["by"]
+    unit, tool, by = (visible_name(rule[name]) for name in ("unit", "tool", "by"))
+    return rule["id"][:12], unit, tool, pattern, str(rule["left"]), until, by
 
 
 def rule_sentence(rule: Mapping[str, Any], actor: str = "") -> str:
     """Returns a rule as a sentence: what it allows, where, until when, and how to end it. `actor` reads it."""
     short, unit, tool, _, left, until, by = rule_row(rule)
-    whose = f"Your standing rule {short}" if by == actor else f"The standing rule {short} by {by}"
-    where = Unit.parse(unit)
-    place = f"the chat {where.key}" if where.module == CHAT else unit
+    whose = f"Your standing rule {short}" if rule["by"] == actor else f"The standing rule {short} by {by}"
+    where = Unit.parse(rule["unit"])
+    place = f"the chat {visible_name(where.key)}" if where.module == CHAT else unit
     calls = f"{left} more call{'s' * (rule['left'] != 1)} of {tool} in {place} until {until}"
     forms = canonical_json.parse_object(rule["pattern_json"]) if rule["pattern_json"] is not None else None
     words = (

@@ -85,7 +85,7 @@ def pending_lines(waiting: Sequence[Mapping[str, Any]], running: RunOptions, *, 
             continue
         lines += [
             f"{describe(pending)} waits for {_whose(pending)} decision:",
-            *([f"  asked because {output.plain(taint_reason(pending['tainted']))}"] if pending.get("tainted") else []),
+            *([f"  asked because {taint_reason(pending['tainted'])}"] if pending.get("tainted") else []),
             *decision_lines(pending, running),
         ]
     return lines

@@ -1,5 +1,6 @@
 /** The head of an open chat: its title, which can be changed, and its standing rules. */
 import { type FormEvent, useEffect, useRef, useState } from "react";
+import { Name } from "../../parts/name";
 import { ErrorNote } from "../../parts/notes";
 import { useSubject } from "../../parts/title";
 import { Link } from "../../router";
@@ -31,7 +32,7 @@ export function ChatHead({ chatId, unit, title, onRenamed }: HeadProps) {
         All chats
       </Link>
       <h1 className={renaming ? "unseen" : undefined}>
-        <bdi>{title || chatId}</bdi>
+        <Name text={title || chatId} />
       </h1>
       {renaming ? (
         <RenameForm

@@ -2,6 +2,7 @@
 import { type FormEvent, useState } from "react";
 import "./demiurge.css";
 import { stateText } from "../../parts/call-state";
+import { Name } from "../../parts/name";
 import { Empty, ErrorNote, Loading } from "../../parts/notes";
 import { Link, navigate, usePath } from "../../router";
 import { chatPost, sentence } from "../../sdk";
@@ -67,7 +68,9 @@ function ChatList({ open, onMade }: ChatListProps) {
               href={`/chats/${encodeURIComponent(chat.chat_id)}`}
               aria-current={chat.chat_id === open ? "page" : undefined}
             >
-              <bdi className="title">{chat.title || chat.chat_id}</bdi>
+              <span className="title">
+                <Name inButton text={chat.title || chat.chat_id} />
+              </span>
               {STATUS[chat.status] !== "" && <span className={`state ${chat.status}`}>{STATUS[chat.status]}</span>}
             </Link>
           </li>

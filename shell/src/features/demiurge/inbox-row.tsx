@@ -1,5 +1,6 @@
 /** A call that waits as one line of the inbox: tool, first argument, who asks, and how long it may still wait. */
 import { parseObject } from "../../parts/exact-json";
+import { Name } from "../../parts/name";
 import { durationText } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
 import type { Approval } from "../../sdk";
@@ -56,7 +57,7 @@ function askedText(approval: Approval, now: number) {
         <bdi>{approval.card.asker}</bdi>
       ) : (
         <>
-          <bdi>{approval.actor}</bdi> in <bdi>{approval.title || approval.chat_id}</bdi>
+          <Name inButton text={approval.actor} /> in <bdi>{approval.title || approval.chat_id}</bdi>
         </>
       )}
       {approval.asked_ns !== null && `, ${durationText(now - approval.asked_ns / 1e6)} ago`}.
@@ -68,7 +69,7 @@ function StandingOf({ approval, decision, waits, now }: Omit<InboxRowProps, "isC
   if (decision !== undefined) {
     return (
       <span className="faint">
-        {DECIDED[decision.verdict] ?? "Approved"} by <bdi>{decision.by}</bdi>
+        {DECIDED[decision.verdict] ?? "Approved"} by <Name inButton text={decision.by} />
       </span>
     );
   }

@@ -2,6 +2,7 @@
 import { useEffect, useState } from "react";
 import { Arguments } from "../../parts/arguments";
 import { parseObject } from "../../parts/exact-json";
+import { Name } from "../../parts/name";
 import { ErrorNote, Loading } from "../../parts/notes";
 import { durationText } from "../../parts/time";
 import { Link } from "../../router";
@@ -31,10 +32,13 @@ export function Outcome({ decision, now, showEnd = false }: OutcomeProps) {
   const seconds = now - decision.time_ns / 1e6;
   return (
     <p className={`outcome ${verdict === "reject" ? "reject" : "approve"}`} role="status">
-      {VERBS[verdict]} {by === actor ? "you" : <bdi>{by}</bdi>}, {seconds < 1000 ? "just now" : `${durationText(seconds)} ago`}
+      {VERBS[verdict]} {by === actor ? "you" : <Name text={by} />}, {seconds < 1000 ? "just now" : `${durationText(seconds)} ago`}
       {reason !== null && reason !== "" && (
         <>
-          : <q dir="auto">{reason}</q>
+          :{" "}
+          <q dir="auto">
+            <Name text={reason} />
+          </q>
         </>
       )}
       {reason === null && <span className="faint"> (your role does not see the reason)</span>}
@@ -99,7 +103,7 @@ export function UsedArguments({ json, proposedJson, by }: UsedProps) {
       <h3>Arguments that were used</h3>
       {names.length > 0 && (
         <p className="faint wrap">
-          Changed{by !== undefined && <> by {by === actor ? "you" : <bdi>{by}</bdi>}</>}: {names.join(", ")}
+          Changed{by !== undefined && <> by {by === actor ? "you" : <Name text={by} />}</>}: {names.join(", ")}
         </p>
       )}
       <Arguments json={json} label="Changed arguments" />

@@ -2,6 +2,7 @@
  * Question, choices and answer are text, and never rendered as Markdown or HTML. */
 import type { ToolCallMessagePartProps } from "@assistant-ui/react";
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { Name } from "../../parts/name";
 import { ErrorNote } from "../../parts/notes";
 import { Duration, durationText } from "../../parts/time";
 import { stateText } from "../../parts/call-state";
@@ -173,14 +174,14 @@ function Answered({ decision, now }: AnsweredProps) {
   return (
     <>
       <p className={`outcome ${isAnswer ? "approve" : "reject"}`} role="status">
-        {isAnswer ? "Answered" : "Declined"} by {by === actor ? "you" : <bdi>{by}</bdi>},{" "}
+        {isAnswer ? "Answered" : "Declined"} by {by === actor ? "you" : <Name text={by} />},{" "}
         {past < 1000 ? "just now" : `${durationText(past)} ago`}
         {shown === null && <span className="faint"> (your role does not see the {isAnswer ? "answer" : "reason"})</span>}
         {shown != null && shown !== "" && (
           <>
             :{" "}
             <q dir="auto">
-              <Verbatim text={shown} />
+              {isAnswer ? <Verbatim text={shown} /> : <Name text={shown} />}
             </q>
           </>
         )}

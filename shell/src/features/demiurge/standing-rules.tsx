@@ -1,6 +1,7 @@
 /** The standing rules that hold: what each allows, how long, by whom; and a button that ends it. */
 import { useState } from "react";
 import { useLive } from "../../live/use-live";
+import { Name } from "../../parts/name";
 import { ErrorNote, Loading } from "../../parts/notes";
 import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
@@ -79,17 +80,20 @@ function RuleItem({ rule, onEnded, showChat }: { rule: StandingRule; onEnded: ()
       {showChat && chat !== null && (
         <p>
           <Link href={`/chats/${encodeURIComponent(chat)}`}>
-            <bdi>{chat}</bdi>
+            <Name inButton text={chat} />
           </Link>
         </p>
       )}
       <RuleTerms tool={rule.tool} actor={rule.actor} forms={rule.pattern_json === null ? null : formsOf(rule.pattern_json)} />
       <p className="faint">
         {rule.left === 1 ? "1 call is left" : `${rule.left} calls are left`}. It ends <Moment ns={rule.expires_ns} />. Made by{" "}
-        {rule.by === session.actor ? "you" : <bdi>{rule.by}</bdi>}
+        {rule.by === session.actor ? "you" : <Name text={rule.by} />}
         {rule.reason !== "" && (
           <>
-            : <q dir="auto">{rule.reason}</q>
+            :{" "}
+            <q dir="auto">
+              <Name text={rule.reason} />
+            </q>
           </>
         )}
       </p>
@@ -108,7 +112,7 @@ export function RuleTerms({ tool, actor, forms }: { tool: string; actor: string;
   return (
     <>
       <p>
-        Calls of <code>{tool}</code> for <bdi>{actor}</bdi> in this chat run without a question
+        Calls of <code>{tool}</code> for <Name text={actor} /> in this chat run without a question
         {forms === null ? "; your role does not see for which arguments." : forms.length === 0 ? ", without arguments." : ", if"}
       </p>
       {forms !== null && forms.length > 0 && (

@@ -1,12 +1,14 @@
 /** The thread of a chat: its messages, cards of calls, how each turn ended, and the composer. */
 import { MessagePrimitive, ThreadPrimitive, useAuiState, useMessagePartText } from "@assistant-ui/react";
 import { lazy, type ReactNode, Suspense, useRef, useState } from "react";
+import { useReading } from "../../live/stream";
 import { ErrorNote } from "../../parts/notes";
 import { UntrustedText } from "../../parts/taint";
 import { Verbatim } from "../../parts/verbatim";
 import { type Attachment, blobPath, type ChatMessage, type Finding, type NewAttachment, sentence, type Turn, turnGet } from "../../sdk";
 import { maySend, useSession } from "../../session";
 import { useChat } from "./chat-context";
+import { CHAT } from "./chat-data";
 import { Composer } from "./composer";
 import { ASK_USER } from "./question-card";
 import { useFollow } from "./follow";
@@ -235,9 +237,11 @@ async function sayAgain(said: ChatMessage | undefined, send: ReturnType<typeof u
 
 const isWhole = (each: Attachment): each is Attachment & NewAttachment => each.bytes_ref !== undefined && each.mime !== undefined;
 
-/** One line says how the turn stands, also to a screen reader. */
+/** One line says how the turn stands, also to a screen reader. How much of a prompt a model has read is only seen: each
+ * percent would be read aloud. */
 function TurnStatus() {
-  const { turn, approvals } = useChat();
+  const { chatId, turn, approvals } = useChat();
+  const reading = useReading(`${CHAT}/${chatId}`);
   const text =
     approvals.length > 0
       ? approvals.every((each) => each.tool === ASK_USER)
@@ -254,9 +258,11 @@ function TurnStatus() {
             ? "Stopped"
             : "Failed"
           : "";
+  const isReading = reading !== undefined && turn?.status === "running" && approvals.length === 0;
   return (
     <p role="status" className="turn-status">
-      {text}
+      {isReading && <span aria-hidden>{reading.charAt(0).toUpperCase() + reading.slice(1)}</span>}
+      <span className={isReading ? "unseen" : undefined}>{text}</span>
       {turn?.status === "done" && <span className="unseen">Done</span>}
     </p>
   );

@@ -1,5 +1,6 @@
 /** The review of the Chief of Staff: what it says, the form with its four questions, and going on without it. */
 import { type FormEvent, useId, useState } from "react";
+import { Name } from "../../parts/name";
 import { ErrorNote } from "../../parts/notes";
 import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
@@ -86,7 +87,7 @@ function GivenReview({ review }: { review: Review }) {
   if (review.kind === "user") {
     return (
       <p className="outcome" role="status">
-        There was no Chief of Staff: <bdi>{review.by}</bdi> acts as both Chief and user, <Moment ns={review.at_ms * 1e6} />:{" "}
+        There was no Chief of Staff: <Name text={review.by} /> acts as both Chief and user, <Moment ns={review.at_ms * 1e6} />:{" "}
         <q dir="auto">
           <Verbatim text={review.notes} />
         </q>
@@ -101,11 +102,11 @@ function GivenReview({ review }: { review: Review }) {
       <p className="faint">
         {review.model !== null ? (
           <>
-            By the model <bdi>{review.model}</bdi>, asked by <bdi>{review.by}</bdi>
+            By the model <bdi>{review.model}</bdi>, asked by <Name text={review.by} />
           </>
         ) : (
           <>
-            By <bdi>{review.by}</bdi>
+            By <Name text={review.by} />
           </>
         )}
         , <Moment ns={review.at_ms * 1e6} />

@@ -1,5 +1,6 @@
 /** The decision on a proposal: what it still lacks, the buttons for those who may decide, and who decided. */
 import { useEffect, useRef, useState } from "react";
+import { Name } from "../../parts/name";
 import { ErrorNote } from "../../parts/notes";
 import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
@@ -79,13 +80,13 @@ function Outcome({ proposal }: { proposal: ToolProposal }) {
     <>
       {decision !== null && (
         <p className={`outcome ${decision.verdict === "approve" ? "approve" : "reject"}`} role="status">
-          {DECIDED[decision.verdict] ?? decision.verdict} {decision.by === actor ? "you" : <bdi>{decision.by}</bdi>}
+          {DECIDED[decision.verdict] ?? decision.verdict} {decision.by === actor ? "you" : <Name text={decision.by} />}
           {decision.read && ", who read the whole text"}, <Moment ns={decision.at_ms * 1e6} />
           {decision.reason !== "" && (
             <>
               :{" "}
               <q dir="auto">
-                <Verbatim text={decision.reason} />
+                <Name text={decision.reason} />
               </q>
             </>
           )}

@@ -2,6 +2,7 @@
 import { type FormEvent, lazy, Suspense, useId, useState } from "react";
 import { useLive } from "../../live/use-live";
 import { ScrollBox } from "../../parts/arguments";
+import { Name } from "../../parts/name";
 import { ErrorNote, Loading } from "../../parts/notes";
 import { Moment } from "../../parts/time";
 import { useSubject } from "../../parts/title";
@@ -47,7 +48,7 @@ function OneIssue({ issue, reload }: { issue: Issue; reload: () => void }) {
         {issue.priority !== "normal" && <span className="tag">{issue.priority}</span>}
       </div>
       <p className="faint wrap">
-        Opened by <bdi>{issue.opened_by}</bdi>, <Moment ns={issue.created_at_ms * 1e6} />
+        Opened by <Name text={issue.opened_by} />, <Moment ns={issue.created_at_ms * 1e6} />
         {issue.assignee !== "" && (
           <>
             ; for{" "}
@@ -143,7 +144,7 @@ function Comments({ issue }: { issue: Issue }) {
       {issue.comments.map((each, place) => (
         <div key={place} className="card comment">
           <p className="faint wrap">
-            <bdi>{each.by}</bdi>, <Moment ns={each.at_ms * 1e6} />
+            <Name text={each.by} />, <Moment ns={each.at_ms * 1e6} />
             {each.action !== null && <span className="tag">{each.action}</span>}
           </p>
           <Suspense fallback={<Loading label="Loading the comment" />}>

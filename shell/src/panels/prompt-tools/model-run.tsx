@@ -1,5 +1,6 @@
 /** A model that is asked about a proposal: asking one, what it does meanwhile, and what came of it. */
 import { useState } from "react";
+import { Name } from "../../parts/name";
 import { ErrorNote } from "../../parts/notes";
 import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
@@ -86,7 +87,7 @@ export function ModelRuns({ proposal, kind, words, mayAsk, post, isCurrent, relo
 function LastRun({ run, failed, isOfThis }: { run: ModelRun; failed: string; isOfThis: boolean }) {
   return (
     <p className="faint">
-      {run.status === "failed" ? failed : "A model was asked"} by <bdi>{run.by}</bdi>, <Moment ns={run.at_ms * 1e6} />:{" "}
+      {run.status === "failed" ? failed : "A model was asked"} by <Name text={run.by} />, <Moment ns={run.at_ms * 1e6} />:{" "}
       <bdi>{run.model}</bdi>, {run.requests === 1 ? "1 request" : `${run.requests} requests`}, {run.tokens.toLocaleString()} tokens, cost{" "}
       {run.cost_micros === null ? "unknown" : `$${(run.cost_micros / 1e6).toFixed(4)}`}
       {!isOfThis && ", about an earlier revision"}.

@@ -1,4 +1,5 @@
 /** Who proposed what and when, and the digests. */
+import { Name } from "../../parts/name";
 import { Moment } from "../../parts/time";
 import { Link } from "../../router";
 import type { ToolProposal } from "../../sdk/review";
@@ -13,7 +14,7 @@ export function Facts({ proposal }: { proposal: ToolProposal }) {
       </dd>
       <dt>Proposed by</dt>
       <dd className="wrap">
-        <bdi>{proposal.submitted_by}</bdi>, <Moment ns={proposal.submitted_at_ms * 1e6} />
+        <Name text={proposal.submitted_by} />, <Moment ns={proposal.submitted_at_ms * 1e6} />
         {proposal.updated_at_ms - proposal.submitted_at_ms > 60_000 && (
           <>
             ; last change <Moment ns={proposal.updated_at_ms * 1e6} />

@@ -2,6 +2,7 @@
 import { useState } from "react";
 import { useLive } from "../../live/use-live";
 import { moveFocus } from "../../parts/list-keys";
+import { Name } from "../../parts/name";
 import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
 import { Link, navigate, usePath, useSearch } from "../../router";
@@ -93,7 +94,7 @@ function Rows({ title, proposals }: { title: string; proposals: ToolProposal[] }
                 {each.checks !== null && !each.checks.passed && <span className="state failed">checks did not pass</span>}
               </span>
               <span className="faint wrap">
-                {KINDS[each.kind]} for the {each.target} layer, revision {each.revision}, by <bdi>{each.submitted_by}</bdi>,{" "}
+                {KINDS[each.kind]} for the {each.target} layer, revision {each.revision}, by <Name inButton text={each.submitted_by} />,{" "}
                 <Moment ns={each.updated_at_ms * 1e6} />
               </span>
             </Link>

@@ -1,5 +1,6 @@
 /** The test cases of a proposal: what the checks say of each, and for a manual one the verdict of a person. */
 import { useId, useState } from "react";
+import { Name } from "../../parts/name";
 import { ErrorNote } from "../../parts/notes";
 import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
@@ -127,7 +128,7 @@ function Verdict({ proposal, id, isCurrent, reload }: VerdictProps) {
     <>
       {verdict !== undefined && (
         <p className={`outcome ${verdict.passed ? "approve" : "reject"}`} role="status">
-          {verdict.passed ? "Passed" : "Failed"} by <bdi>{verdict.by}</bdi>, <Moment ns={verdict.at_ms * 1e6} />:{" "}
+          {verdict.passed ? "Passed" : "Failed"} by <Name text={verdict.by} />, <Moment ns={verdict.at_ms * 1e6} />:{" "}
           <q dir="auto">
             <Verbatim text={verdict.note} />
           </q>

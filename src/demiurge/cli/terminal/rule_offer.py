@@ -34,7 +34,7 @@ def offered_rule(portal: Portal, screen: Screen, pending: Mapping[str, Any], cha
     """Shows the rule that would be made from a waiting call and lets the person change it; `changes` are the first
     ones. Returns its terms, or None if the person does not confirm it. Raises EOFError, KeyboardInterrupt."""
     if pending.get("tainted"):
-        why = f"No rule answers such a call, because {output.plain(taint_reason(pending['tainted']))}."
+        why = f"No rule answers such a call, because {taint_reason(pending['tainted'])}."
         screen.print(screen.lines(Text(f"  {why}", style="dim")))
         return None
     try:
