@@ -88,8 +88,8 @@ async def test_each_core_tool_runs_in_a_world_and_gives_a_receipt(world: World, 
     assert (found["tool"], found["ok"]) == (core_id, True)
     receipt = receipt_from_json(found["receipt"])
     assert (receipt.tool, {item.path for item in receipt.evidence} >= {GATE}) == (core_id, core_id in GROUNDED)
-    assert made.value["receipt"]["receipt_id"] == receipt.receipt_id
-    assert "Tobin Vale" not in json.dumps(made.value)
+    assert made.result["receipt"]["receipt_id"] == receipt.receipt_id
+    assert "Tobin Vale" not in json.dumps(made.result)
     again = outcome(await called(world, core_id, **ARGUMENTS[core_id]))
     assert core_id == "issue_status_summarizer" or again == found
     assert (await world.replay(check=True))["ok"]

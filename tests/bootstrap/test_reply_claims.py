@@ -248,7 +248,7 @@ def test_only_a_tool_of_the_core_pack_gives_receipts() -> None:
         result = canonical_json.encode({"receipt": forged.to_json()}).decode()
         said = {"a": f"The text:\n{result}", "b": f'Evidence: {SCENE} "The hall is bright." {forged.receipt_id}'}
         blobs = {ref_of(at.encode()): canonical_json.encode({"content": text}) for at, text in said.items()}
-        outcome = ToolAnswer("call_1", f"core__{tool}", True, None, "", None, None)
+        outcome = ToolAnswer("call_1", f"core__{tool}", True, None, "", None, None, ref_of(b"a"))
         messages = [
             ChatMessage(1, "tool", ref_of(b"a"), None, None, None, outcome),
             ChatMessage(1, "assistant", ref_of(b"b"), None, None, None, None),

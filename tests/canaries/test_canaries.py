@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.canaries import (
+    call_result,
     connection_token,
     decided_arguments,
     http_secret,
@@ -127,6 +128,13 @@ WORLDS = [
         WORLD_SURFACES | {"answers of the API", "browser"},
         oauth_login.run_journey,
         ("process", "provider", "world", "tmp_path"),
+    ),
+    Row(
+        "call-result",
+        frozenset(call_result.VALUES),
+        frozenset(call_result.SURFACES),
+        call_result.run_journey,
+        ("tmp_path",),
     ),
     Row(
         "decided-arguments",

@@ -43,8 +43,8 @@ def test_one_turn_shows_the_call_its_result_and_the_answer(demiurge: Any, provid
     assert done.out == "It is late in Tokyo.\n"
     _, call, result, blank, tokens = done.err.splitlines()
     assert call == '→ core__get_current_time {"timezone":"Asia/Tokyo"}'
-    assert result.startswith("← {")
-    assert '"timezone": "Asia/Tokyo"' in result
+    assert result.startswith("← It is ")
+    assert '(value {"timezone": "Asia/Tokyo"' in result
     assert blank == ""
     assert tokens.startswith("(20 tokens in, 10 out")
     assert "\x1b" not in done.out + done.err

@@ -27,7 +27,7 @@ def test_the_answer_alone_is_printed_on_stdout(demiurge: Any, provider: Any) -> 
     provider.say(Provider.answer(preamble("Let me look."), TOOL), Provider.answer(Provider.text("It is late.")))
     done = demiurge("chat", "-m", "What time is it?")
     assert (done.status, done.out) == (0, "It is late.\n")
-    for shown in ("Let me look.", "→ core__get_current_time", "← {", "tokens in"):
+    for shown in ("Let me look.", "→ core__get_current_time", "← It is ", "tokens in"):
         assert shown in done.err
 
 

@@ -48,7 +48,7 @@ def test_a_watcher_sees_earlier_messages_and_each_turn_as_it_goes_on(process: An
     lines_until(following, '→ core__get_current_time {"timezone":"Asia/Tokyo"}')
     provider.let_go.set()
     *before, answer = lines_until(following, "It is late in Tokyo.")
-    assert any(line.startswith("← {") for line in before)
+    assert any(line.startswith("← It is ") for line in before)
 
     provider.say(provider.answer(provider.text("Again and again.")))
     talking.stdin.write("And now?\n")

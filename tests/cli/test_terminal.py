@@ -180,7 +180,7 @@ def test_a_conversation(terminal: Callable[..., Terminal], provider: Any, demiur
     screen.expect(PROMPT)
     screen.type("What time is it?\n")
     screen.expect("→ core__get_current_time")
-    screen.expect("← {")
+    screen.expect("← It is ")
     screen.expect("It is late.")
     screen.expect("tokens in")
     screen.expect(PROMPT)
@@ -201,7 +201,9 @@ def test_no_color_is_respected(terminal: Callable[..., Terminal], provider: Any)
     assert re.search(rb"\x1b\[[0-9;]*m", screen._raw) is None
 
 
-@pytest.mark.parametrize(("answers", "result"), [(["y"], "← {"), (["", "yep", "n not now"], "✗ rejected: not now")])
+@pytest.mark.parametrize(
+    ("answers", "result"), [(["y"], "← Wrote "), (["", "yep", "n not now"], "✗ rejected: not now")]
+)
 def test_the_person_decides(
     answers: list[str], result: str, terminal: Callable[..., Terminal], provider: Any, demiurge: Any
 ) -> None:

@@ -15,6 +15,7 @@ PUBLIC = {
     "ok",
     "content",
     "value",
+    "result",
     "error_code",
     "message",
     "approval",
@@ -48,7 +49,8 @@ async def test_a_call_that_a_person_must_approve_says_where_to_wait_and_runs_onc
     await user.post(f"/api/approvals/{approval}", json={"decision": "approve"})
     await served.world.settle()
     done = (await agent.get(place)).json()
-    assert (done["status"], done["ok"], done["value"]) == ("done", True, {"order": 7})
+    assert (done["status"], done["ok"], done["result"]) == ("done", True, {"order": 7})
+    assert done["value"] == {"order": 7, "card": "4111-secret"}
     repeated = await agent.post(ORDER, json=BOLT, headers=key)
     assert (repeated.status_code, repeated.json()) == (200, done)
 

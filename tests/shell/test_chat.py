@@ -33,14 +33,35 @@ async def test_check_21_of_a_result_of_20_mb_the_head_is_shown_and_the_whole_can
     page.on("response", lambda response: sizes.append(int(response.headers.get("content-length", 0))))
     await page.reload()
     await expect(page.locator(".markdown")).to_have_text("Reported.")
-    await page.get_by_text("Public result").click()
+    await page.get_by_text("Redacted result").click()
     await expect(page.locator(".card.tool")).to_contain_text("of 20000011 bytes")
+    await expect(page.locator(".card.tool")).to_contain_text("The value has 20000011 bytes and is not shown here.")
     assert max(sizes) < 1_000_000
     async with page.expect_download() as coming:
         await page.get_by_role("link", name="Download all").click()
     download = await coming.value
     assert Path(await download.path()).stat().st_size > 20_000_000
     await expect(page.get_by_label("Message", exact=True)).to_be_editable()
+
+
+async def test_the_owner_sees_what_the_model_was_told_and_a_viewer_the_redacted_result(screen: Screen) -> None:
+    world, provider = screen.served.world, screen.served.provider
+    call = provider.call("order_part", {"part": "bolt", "card": "4111-secret"})
+    provider.say(provider.answer(call), provider.answer(provider.text("Ordered.")))
+    reply = await world.chat("c1").send("Order")
+    await world.decide(reply.approvals[0], approve=True)
+    await world.settle()
+    page = await screen.page("/chats/c1")
+    card = page.locator(".card.tool")
+    await card.get_by_text("Result ordered bolt").click()
+    await expect(card.locator("details[open] pre")).to_have_text('ordered bolt\n\n{"order":7,"card":"4111-secret"}')
+    await card.get_by_text("Redacted result").click()
+    await expect(card.locator("details[open] pre").last).to_contain_text('"order": 7')
+    viewing = await screen.page("/chats/c1", role="viewer")
+    card = viewing.locator(".card.tool")
+    await card.get_by_text("Redacted result").click()
+    await expect(card.locator("details[open] pre")).to_contain_text('"order": 7')
+    await expect(viewing.locator("main")).not_to_contain_text("4111-secret")
 
 
 async def test_check_22_a_whole_chat_whose_unknown_cost_is_not_0(screen: Screen) -> None:

@@ -90,7 +90,8 @@ function Outcome({ call }: { call: string }) {
                 <Verbatim text={outcome.message} />
               </p>
             )}
-            {outcome?.view_ref != null && <BlobHead address={outcome.view_ref} name="Public result" />}
+            {outcome?.ok === true && outcome.result_ref != null && <BlobHead address={outcome.result_ref} name="What a model is told" />}
+            {outcome?.view_ref != null && <BlobHead address={outcome.view_ref} name="Redacted result" />}
           </section>
         );
       }}

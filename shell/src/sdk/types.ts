@@ -36,9 +36,17 @@ export interface ToolAnswer {
   ok: boolean;
   error_code: string | null;
   message: string;
+  /** The redacted result: what everybody may see. */
   result: unknown;
   /** The beginning of a result that is too long to be sent with the messages. */
   result_cut?: { bytes: number; head: string };
+  /** What the model was told; null or absent for a caller whose role does not see it. */
+  content?: string | null;
+  /** `content` is the beginning of a text of so many bytes. */
+  content_cut?: { bytes: number };
+  /** The whole value that the tool returned, for the same callers; null if there is none beside `content`. */
+  value?: unknown;
+  value_cut?: { bytes: number };
   view_ref?: string | null;
   replayed: boolean | null;
   /** How the call ended, such as `ok` or `rejected`; null while it waits or runs. */
@@ -269,5 +277,5 @@ export interface Frame {
 /** A call that a person made. */
 export interface CallState {
   tool: string;
-  outcome: { ok: boolean; error_code: string | null; message: string; view_ref: string | null } | null;
+  outcome: { ok: boolean; error_code: string | null; message: string; result_ref: string | null; view_ref: string | null } | null;
 }

@@ -15,7 +15,7 @@ from demiurge.apps.demiurge import CALLS
 from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.failure import failure
-from demiurge.bootstrap.message_body import MessageBody, load_view
+from demiurge.bootstrap.message_body import MessageBody, load_told, load_view
 from demiurge.bootstrap.missing_tool import full_id, missing_tool
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.tools.errors import ToolErrorCode
@@ -29,10 +29,10 @@ __all__ = ["CallOutcome", "as_json_text", "call_outcome", "call_tool"]
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """The outcome of a call so far. `value` is the redacted public view, `content` the text that a model would be
-    given; `approval` is the id that a person has to decide while it waits. `ok` is None until it has ended. `replayed`:
-    the ledger answered with what an equal call did. `attachments`: the images, sounds and files beside the text, each
-    `{type, mime, bytes_ref}`."""
+    """The outcome of a call so far. `content` is the text that a model would be given, `value` the whole value that the
+    tool returned, and `result` the redacted view, as in `ToolCallView`; `approval` is the id that a person has to
+    decide while it waits. `ok` is None until it has ended. `replayed`: the ledger answered with what an equal call did.
+    `attachments`: the images, sounds and files beside the text, each `{type, mime, bytes_ref}`."""
 
     call_id: str
     unit: Unit
@@ -41,6 +41,7 @@ class CallOutcome:
     ok: bool | None = None
     content: str = ""
     value: Any = None
+    result: Any = None
     error_code: str | None = None
     message: str = ""
     approval: str | None = None
@@ -117,7 +118,7 @@ async def call_outcome(backend: Backend, call_id: str) -> CallOutcome:
                 approval=waiting[0]["id"],
             )
         return CallOutcome(call_id, unit, state["tool"], "open")
-    body = MessageBody.decode(load_view(backend, outcome["result_ref"]) or {})
+    body = load_told(backend, outcome["result_ref"]) or MessageBody()
     return CallOutcome(
         call_id,
         unit,
@@ -125,7 +126,8 @@ async def call_outcome(backend: Backend, call_id: str) -> CallOutcome:
         "done" if outcome["ok"] else "failed",
         ok=outcome["ok"],
         content=body.text,
-        value=load_view(backend, outcome["view_ref"]),
+        value=body.value,
+        result=load_view(backend, outcome["view_ref"]),
         error_code=outcome["error_code"],
         message=outcome["message"],
         replayed=bool(outcome.get("replayed")),

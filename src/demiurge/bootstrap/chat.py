@@ -369,7 +369,10 @@ class Chat:
 
         A call that a person changed has the arguments that were used as `arguments_json`, what the model proposed as
         `proposed_json`, and `changed_by`; one that a standing rule allowed has `rule` and `rule_by`. A caller who does
-        not see records gets no `arguments_json` of a call (None), and the `type` alone of an attachment."""
+        not see records gets no `arguments_json` of a call (None), and the `type` alone of an attachment.
+
+        `tool` is the outcome of a call: `{id, name, ok, error_code, message, view_ref, replayed, state, result}`, for a
+        caller who sees records with `content` and `value` (`ToolCallView`); `result` is the redacted view."""
         messages = await messages_from(self._cell, since)
         if messages is None:
             raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code="chat_unknown")
@@ -383,7 +386,8 @@ class Chat:
             entry["text"] = body.text
             if message.tool is not None:
                 result = load_view(self.backend, message.tool.view_ref)
-                entry |= {"text": "", "tool": {**message.tool.shown, "result": result}}
+                told = {"content": body.text, "value": body.value} if whole else {}
+                entry |= {"text": "", "tool": {**message.tool.shown, "result": result, **told}}
             if findings := load_findings(self.backend, message.findings_ref):
                 entry["findings"] = [asdict(finding) for finding in findings]
             if message.refused:

@@ -45,8 +45,9 @@ class Failed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """The outcome of one call (`demiurge/ToolOutcome@1`). `view_ref` is the blob of its public view; `replayed` is true
-    if the ledger answered with the result of an equal call."""
+    """The outcome of one call (`demiurge/ToolOutcome@1`). `view_ref` is the blob of its redacted view; `replayed` is
+    true if the ledger answered with the result of an equal call. `message_ref` is the blob with the text that the model
+    was given."""
 
     id: str
     name: str
@@ -55,6 +56,7 @@ class ToolAnswer:
     message: str
     view_ref: str | None
     replayed: bool | None
+    message_ref: str
 
     @property
     def state(self) -> State:
@@ -63,16 +65,18 @@ class ToolAnswer:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """The fields of the outcome, with the call's state."""
-        return {**asdict(self), "state": self.state}
+        """The fields of the outcome but `message_ref`, with the call's state."""
+        fields = {**asdict(self), "state": self.state}
+        del fields["message_ref"]
+        return fields
 
     @classmethod
-    def decode(cls, node: Mapping[str, Any] | None) -> ToolAnswer | None:
+    def decode(cls, node: Mapping[str, Any] | None, message_ref: str) -> ToolAnswer | None:
         """Decodes an outcome; definitions of older versions lack `replayed`."""
         if node is None:
             return None
         names = ("id", "name", "ok", "error_code", "message", "view_ref")
-        return cls(**{name: node[name] for name in names}, replayed=node.get("replayed"))
+        return cls(**{name: node[name] for name in names}, replayed=node.get("replayed"), message_ref=message_ref)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class TurnState:
     def decode(cls, node: Mapping[str, Any] | None) -> TurnState | None:
         if node is None:
             return None
-        answers = tuple(ToolAnswer.decode(call["outcome"]) for call in node.get("calls", ()))
+        answers = tuple(ToolAnswer.decode(call["outcome"], call["result_ref"]) for call in node.get("calls", ()))
         return cls(node["request_id"], node["status"], node["code"], shown_text(node["message"]), answers)
 
     @property
@@ -136,7 +140,7 @@ class ChatMessage:
             node["token_usage"],
             node.get("finish_reason"),
             node.get("usage_ref"),
-            ToolAnswer.decode(node["tool"]),
+            ToolAnswer.decode(node["tool"], node["message_ref"]),
             node.get("findings_ref"),
             bool(node.get("refused")),
         )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
+
+from pydantic_core import from_json
 
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.erased_message import erased_blob
 from demiurge.errors import InvalidValue, NotFound, Unavailable
 from demiurge.registry.evidence import EvidenceFinding, findings_from_blob
+from demiurge.tools.execution.portable import portable
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, parse_ref
 from demiurge.wire.attachments import MAX_PART_BYTES, MEDIA_TYPES, attachment
@@ -24,6 +27,7 @@ __all__ = [
     "StoredAttachment",
     "load_body",
     "load_findings",
+    "load_told",
     "load_view",
     "read_attachment",
     "store_attachments",
@@ -46,7 +50,8 @@ class MessageBody:
     """The content of a message. `attachments` are `{type, mime, bytes_ref}`, `tool_calls` are `{id, name,
     arguments_json}`; `erased` is None, or `{actor, why, at_ms}` of a message that was erased. `skip_tool_catalog`: the
     sender asked for a turn without the catalog of the tools in its prompt. `verbatim_ref`: of a tool's result, the blob
-    of its source's own answer.
+    of its source's own answer. `value`: of a tool's result, the whole value as its tool returned it, JSON-ready; None
+    if there is none, or `text` is the value.
 
     For a caller who does not see records, `attachments` are `{type}` and `arguments_json` is None."""
 
@@ -56,6 +61,7 @@ class MessageBody:
     erased: Mapping[str, Any] | None = None
     skip_tool_catalog: bool = False
     verbatim_ref: str | None = None
+    value: Any = None
 
     @classmethod
     def decode(cls, node: Mapping[str, Any]) -> MessageBody:
@@ -65,7 +71,9 @@ class MessageBody:
         attached = [part for part in parts if part.get("type") != "text"]
         skips = node.get("skip_tool_catalog") is True
         calls, verbatim = node.get("tool_calls") or (), node.get("verbatim_ref")
-        return cls(text, attached, calls, skip_tool_catalog=skips, verbatim_ref=verbatim)
+        at = node.get("value_at")
+        value = portable(from_json(text[at:])) if at is not None else None
+        return cls(text, attached, calls, skip_tool_catalog=skips, verbatim_ref=verbatim, value=value)
 
     @classmethod
     def of_redacted(cls, message: Mapping[str, Any]) -> MessageBody:
@@ -76,16 +84,26 @@ class MessageBody:
 
 
 def load_body(backend: Backend, ref: str) -> MessageBody:
-    """Returns the message of a person or of the model in the blob `ref`, without content if the blob was erased.
-    Raises NotFound, Damaged."""
+    """Returns the message of a person, of the model or of a tool in the blob `ref`, without content if the blob was
+    erased. Raises NotFound (also for a tool's message, if the caller does not see records), Damaged."""
     try:
         if not sees_records(backend.caller):
             return MessageBody.of_redacted(backend.read.message(parse_ref(ref)))
-        return MessageBody.decode(canonical_json.parse_object(backend.read.get_blob(parse_ref(ref))))
+        node = canonical_json.parse_object(backend.read.get_blob(parse_ref(ref)))
+        body = MessageBody.decode(node)
+        if "value_ref" not in node:
+            return body
+        return replace(body, value=portable(from_json(backend.read.get_blob(parse_ref(node["value_ref"])))))
     except NotFound as error:
         if error.code != "erased":
             raise
         return MessageBody(erased=erased_blob(backend, ref))
+
+
+def load_told(backend: Backend, ref: str) -> MessageBody | None:
+    """Returns what the model was told about a call, as the tool's message in the blob `ref` says it; None for a caller
+    who does not see records."""
+    return load_body(backend, ref) if sees_records(backend.caller) else None
 
 
 def load_findings(backend: Backend, ref: str | None) -> tuple[EvidenceFinding, ...]:

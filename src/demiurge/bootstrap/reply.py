@@ -25,8 +25,13 @@ _MOST_RESULT: Final = 300
 @shown
 @dataclass(frozen=True, slots=True)
 class ToolCallView:
-    """A proposed call and its outcome. `arguments_json` is None for a caller who may not see it. `result` is the
-    redacted public view; `ok` is None while it waits. `replayed`: the ledger answered with what an equal call did.
+    """A proposed call and its outcome. `ok` is None while it waits. `replayed`: the ledger answered with what an equal
+    call did.
+
+    `content` is the text that the model was given, `value` the whole value that the tool returned (None if it returned
+    none, if it returned a text, which is `content` then, or if it was so large that it is stored apart, as `content`
+    says). `result` is the redacted view: what everybody else sees. For a caller who does not see records
+    (docs/callers.md), `arguments_json`, `content` and `value` are None.
 
     If a person approved the call with other arguments, `arguments_json` are those that were used, `changed_by` is the
     person, and `proposed_json` is what the model proposed; else both are None. If a standing rule allowed it, `rule` is
@@ -39,6 +44,8 @@ class ToolCallView:
     arguments_json: str | None
     ok: bool | None
     result: Any = None
+    content: str | None = None
+    value: Any = None
     error_code: str | None = None
     message: str = ""
     replayed: bool = False
@@ -58,7 +65,10 @@ class ToolCallView:
             facts.append(("allowed by", f"the standing rule {self.rule} of {self.rule_by}"))
         if self.tainted:
             facts.append(("decided knowing that", taint_reason(self.tainted)))
-        return View(self.name, problem, facts, [json_code(self.result)] if self.result is not None else [])
+        if self.content is None:
+            return View(self.name, problem, facts, [json_code(self.result)] if self.result is not None else [])
+        facts.append(("redacted result", json.dumps(self.result, ensure_ascii=False, default=repr)))
+        return View(self.name, problem, facts, [self.content] if self.content else [])
 
     @property
     def _state(self) -> str:
@@ -138,6 +148,7 @@ class Reply:
 
 
 def _short(call: ToolCallView) -> str:
-    """Returns a call's public result, or why it failed, in short."""
-    shown = call.message if call.ok is False else json.dumps(call.result, ensure_ascii=False, default=repr)
+    """Returns a call's result as far as it is shown, or why it failed, in short."""
+    redacted = json.dumps(call.result, ensure_ascii=False, default=repr)
+    shown = call.message if call.ok is False else redacted if call.content is None else call.content
     return clipped(shown, _MOST_RESULT) if call.ok is not None else ""

@@ -18,9 +18,11 @@ from typing import Any, Final
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.chat_state import Failed
 from demiurge.bootstrap.failure import failure_in
 from demiurge.bootstrap.journal import PAGE, Journal
+from demiurge.bootstrap.message_body import load_body
 from demiurge.bootstrap.stored_blobs import BlobReader
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.display import Cell, Table, View, shown
@@ -100,7 +102,9 @@ class TraceTree:
 
     `{unit, seq, position, kind, hash, cause, depth, is_last, time_ns, says, state, why, by}`; `by` is the person whose
     decision the state is, else None. An intent has `phases` too, and a tool call `arguments_json`: its exact arguments,
-    None with the reason in `arguments_problem` if they cannot be read, or may not be.
+    None with the reason in `arguments_problem` if they cannot be read, or may not be. Once it has ended, an intent of a
+    tool call has `content`, the text that the model was given, and `value`, the whole value of the tool, for a caller
+    who sees records.
 
     An approval or a rejection has `reason` if it may be read. A decision on a call has `tainted`, the untrusted tools
     whose text the turn had read, if there are some.
@@ -228,6 +232,7 @@ def _nodes(backend: Backend, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
         if isinstance(line.record.cause, int):
             caused.setdefault((line.record.unit, line.record.cause), []).append(line.record)
     blobs = BlobReader(backend, [_call_ref(line.record) for line in lines])
+    sees = sees_records(backend.caller)
     for line in lines:
         record = line.record
         node: dict[str, Any] = {
@@ -252,7 +257,8 @@ def _nodes(backend: Backend, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
             node["tainted"] = list(decided["tainted"])
         if record.kind == "approval" and isinstance(record.body.get("reason"), str):
             node["reason"] = record.body["reason"]
-        yield node | _arguments(blobs, record)
+        told = _told(backend, caused.get(record.place, [])) if sees and _call_ref(record) is not None else {}
+        yield node | _arguments(blobs, record) | told
 
 
 def _phases(line: Line, consequences: Sequence[TraceRecord], begun_ns: int | None) -> list[dict[str, Any]]:
@@ -306,6 +312,19 @@ def _arguments(blobs: BlobReader, record: TraceRecord) -> dict[str, Any]:
     else:
         return {"arguments_json": call["arguments_json"]}
     return {"arguments_json": None, "arguments_problem": problem}
+
+
+def _told(backend: Backend, consequences: Sequence[TraceRecord]) -> dict[str, Any]:
+    """Returns what a model was told about a call, `{content, value}`; nothing if the call has no result yet, or its
+    result can't be had."""
+    for record in consequences:
+        payload = record.body.get("payload") if record.kind == "receipt" else None
+        ref = payload.get("message_ref") if isinstance(payload, Mapping) else None
+        if ref is not None:
+            with suppress(DemiurgeError):  # the rest of the tree is shown all the same
+                body = load_body(backend, ref)
+                return {"content": body.text, "value": body.value}
+    return {}
 
 
 def _shown(value: Any) -> Any:

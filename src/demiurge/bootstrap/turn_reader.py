@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from demiurge.bootstrap.chat_state import ChatCell, ChatMessage, ToolAnswer, TurnState
 from demiurge.bootstrap.decided_calls import CallDecision, CallDecisions
-from demiurge.bootstrap.message_body import MessageBody, load_body, load_view
+from demiurge.bootstrap.message_body import MessageBody, load_body, load_told, load_view
 from demiurge.bootstrap.reply import ToolCallView
 
 __all__ = ["TurnCall", "TurnReader"]
@@ -87,9 +87,12 @@ class TurnReader:
             view = replace(view, **decided.fields)
         if outcome is None:
             return view
+        told = load_told(self.cell.backend, outcome.message_ref)
         return replace(
             view,
             ok=outcome.ok,
+            content=told.text if told is not None else None,
+            value=told.value if told is not None else None,
             result=load_view(self.cell.backend, outcome.view_ref),
             error_code=outcome.error_code,
             message=outcome.message,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from demiurge.bootstrap.call import CallOutcome
 from demiurge.cli import output
+from demiurge.cli.call_arguments import told_problem
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.hints import runnable
 from demiurge.cli.settings import settings
@@ -58,9 +58,4 @@ def _reason(outcome: CallOutcome) -> str:
             f"Nobody has trusted the text that {server} lists for this tool now. `demiurge mcp show {server}` shows "
             f"it, `demiurge mcp diff {server}` what changed."
         )
-    if outcome.error_code not in (ToolErrorCode.VALIDATION, ToolErrorCode.EXECUTION):
-        return outcome.message
-    try:
-        return str(json.loads(outcome.content)["message"])
-    except (ValueError, LookupError, TypeError):  # the text was erased
-        return outcome.message
+    return told_problem(outcome.error_code, outcome.message, outcome.content)

@@ -7,12 +7,17 @@ from typing import Any
 
 from demiurge.cli import output
 from demiurge.errors import InvalidValue
+from demiurge.tools.errors import ToolErrorCode
 from demiurge.values import canonical_json
 
-__all__ = ["LONGEST", "arguments", "change_text", "clipped", "result_text"]
+__all__ = ["LONGEST", "arguments", "change_text", "clipped", "result_text", "told_problem"]
 
 LONGEST = 2000
 """The number of characters of arguments or of a result that a terminal shows if nobody decides on them."""
+
+
+_LONGEST_VALUE = 300
+"""The number of characters of a value that are shown after the message of its result."""
 
 
 def clipped(text: str) -> str:
@@ -37,13 +42,56 @@ def change_text(who: str, proposed: str) -> str:
     return f"(changed by {who}; the model proposed {arguments(proposed)})"
 
 
-def result_text(result: Any) -> str:
-    """Returns the public view of a result in one line: its message alone if nothing else is public and the message is
-    one line of visible characters, else JSON."""
+def result_text(result: Any, content: str | None = None, value: Any = None) -> str:
+    """Returns the result of a call in one line. `content` is the text that the model was given and `value` the whole
+    value, for a person who may see both (`content` is not None): the text, with the value in brackets after its
+    message. Anybody else gets the redacted view `result`: its message alone if there is nothing else, else JSON."""
+    if content is not None:
+        return _told(content, value)
     if result in ({}, {"message": ""}):
-        return "(done; the tool's redaction shows nothing of its result)"
-    if isinstance(result, dict) and result.keys() == {"message"} and isinstance(result["message"], str):
-        message = result["message"]
-        if message.isprintable() and output.spelled_out(message) == message:
-            return message
+        return "(done; the redacted result is empty)"
+    message = result["message"] if isinstance(result, dict) and result.keys() == {"message"} else None
+    if isinstance(message, str) and _is_one_line(message):
+        return message
     return output.as_json(result)
+
+
+def told_problem(code: str | None, message: str, content: str | None) -> str:
+    """Returns why a call failed: the safe `message`, or what the model was told (`content`) where that says more: the
+    unknown arguments, and the tool's own words. `content` is None for a person who may not see it."""
+    if code not in (ToolErrorCode.VALIDATION, ToolErrorCode.EXECUTION):
+        return message
+    try:
+        return str(json.loads(content or "")["message"])
+    except (ValueError, LookupError, TypeError):  # the text was erased, or is withheld
+        return message
+
+
+def _told(content: str, value: Any) -> str:
+    if value is None:
+        return _line(content) or "(done; the tool returned nothing)"
+    message, _, rest = content.rpartition("\n\n")
+    shown = output.as_json(value)
+    if not _is_json_of(value, rest):
+        message = content
+    elif not message:
+        return shown
+    left = len(shown) - _LONGEST_VALUE
+    shown = f"{shown[:_LONGEST_VALUE]} ... ({left} characters more)" if left > 0 else shown
+    return f"{_line(message)} (value {shown})"
+
+
+def _is_json_of(value: Any, text: str) -> bool:
+    try:
+        return json.dumps(json.loads(text), sort_keys=True) == json.dumps(value, sort_keys=True)
+    except ValueError:
+        return False
+
+
+def _line(text: str) -> str:
+    """Returns a text of visible characters as it is, any other as a JSON string."""
+    return text if _is_one_line(text) else output.as_json(text)
+
+
+def _is_one_line(text: str) -> bool:
+    return text.isprintable() and output.spelled_out(text) == text

@@ -16,7 +16,7 @@ from demiurge.bootstrap import Reply
 from demiurge.bootstrap.chat_state import ChatStanding, Failed
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
-from demiurge.cli.call_arguments import arguments, change_text, result_text
+from demiurge.cli.call_arguments import arguments, change_text, result_text, told_problem
 from demiurge.cli.chat_claims import claims
 from demiurge.cli.command import Command, Group
 from demiurge.cli.following import Follower
@@ -177,10 +177,12 @@ def _turn_lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
         if "tool" in message:
             tool = message["tool"]
             if tool["ok"]:
-                text = result_text(tool["result"]) + (REPLAYED if tool.get("replayed") else "")
+                text = result_text(tool["result"], tool.get("content"), tool.get("value"))
+                text += REPLAYED if tool.get("replayed") else ""
                 lines.append(f"{output.symbol('←', '<-')} {tool['name']}: {text}")
             else:
-                problem = problem_text(tool["error_code"], tool["message"])
+                why = told_problem(tool["error_code"], tool["message"], tool.get("content"))
+                problem = problem_text(tool["error_code"], why)
                 lines.append(f"{output.symbol('✗', 'x')} {tool['name']}: {problem}")
     return lines
 

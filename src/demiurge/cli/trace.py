@@ -12,7 +12,7 @@ from demiurge.bootstrap.trace_view import SHORTEST_HASH, TraceTree, records_of_c
 from demiurge.cli import output
 from demiurge.cli.approval import GRANTED_BY_YES
 from demiurge.cli.argument import utf8_text
-from demiurge.cli.call_arguments import arguments, clipped
+from demiurge.cli.call_arguments import arguments, clipped, result_text
 from demiurge.cli.command import Command
 from demiurge.cli.hints import runnable
 from demiurge.cli.world import opened
@@ -141,6 +141,10 @@ def _lines(nodes: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         says = output.plain(_short(f"{node['kind']} {node['says']}{reason}").strip() + _arguments(node))
         times = f" {node['times']}" if node.get("times") else ""
         yield f"{trunk}{branch}{says} #{where}{node['seq']} +{after_ms:.0f} ms{times}{state}{why}"
+        if name == "ok" and (node.get("content") or node.get("value") is not None):
+            told = clipped(result_text(None, node["content"], node["value"]))
+            below = trunk + ("" if depth == 0 else "   " if node["is_last"] else bar)
+            yield f"{below}{output.symbol('←', '<-')} {output.plain(told)}"
 
 
 def _arguments(node: Mapping[str, Any]) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 
 from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.bootstrap.backend import OnFrame
+from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.bootstrap.turn_reader import TurnReader
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT
-from demiurge.cli.call_arguments import arguments, change_text, clipped, result_text
+from demiurge.cli.call_arguments import arguments, change_text, clipped, result_text, told_problem
 from demiurge.cli.hints import runnable
 from demiurge.cli.turn_display import CALL, CHANGE, FAILURE, RESULT, Mark, PlainDisplay, TurnDisplay
 from demiurge.errors import NotFound
@@ -107,22 +108,31 @@ class TurnView:
                         self._intent, self._text = frame["intent"], ""
                     self._text += frame["delta"]
                     self._say(frame["delta"])
-                case "tool_call_start":
-                    if frame["tool_call_id"] not in self._open:
-                        await self._catch_up(streams=True)
-                    self._running = frame["tool_call_id"], frame["tool_name"]
-                    self._display.begin_step(self._running_step())
-                case "tool_progress" if frame["tool_call_id"] == self._running[0]:
-                    self._display.begin_step(self._running_step(_progress(frame)))
-                case "tool_log" if frame["tool_call_id"] == self._running[0]:
-                    self._display.begin_step(self._running_step(clipped(frame["text"])))
-                case "tool_call_result":
-                    if frame["tool_call_id"] not in self._open:
-                        await self._catch_up(streams=True)
-                    self._show_outcome(frame)
-                    self._display.begin_step("thinking")
+                case "closed":  # a result is recorded, and with it the text that its frame does not have
+                    await self._catch_up(streams=True, leaves_open=True)
                 case "status" if frame["phase"] == "thinking":
                     self._display.begin_step(frame["label"] or "thinking", important=frame["label"] is not None)
+                case kind if kind.startswith("tool_"):
+                    await self._show_call_frame(frame)
+
+    async def _show_call_frame(self, frame: Mapping[str, Any]) -> None:
+        """Shows a frame of a call: that it begins, how far it is, or its result."""
+        match frame["type"]:
+            case "tool_call_start":
+                if frame["tool_call_id"] not in self._open:
+                    await self._catch_up(streams=True)
+                self._running = frame["tool_call_id"], frame["tool_name"]
+                self._display.begin_step(self._running_step())
+            case "tool_progress" if frame["tool_call_id"] == self._running[0]:
+                self._display.begin_step(self._running_step(_progress(frame)))
+            case "tool_log" if frame["tool_call_id"] == self._running[0]:
+                self._display.begin_step(self._running_step(clipped(frame["text"])))
+            case "tool_call_result":
+                if frame["tool_call_id"] not in self._open:
+                    await self._catch_up(streams=True)
+                if not sees_records(self._chat.backend.caller):
+                    self._show_outcome(frame)
+                self._display.begin_step("thinking")
 
     def _running_step(self, progress: str = "") -> str:
         """Returns the step of the running call, with its progress and the calls that wait until it ends."""
@@ -167,7 +177,7 @@ class TurnView:
             self._text = text
 
     def _show_outcome(self, frame: Mapping[str, Any]) -> None:
-        """Shows a result at once; it becomes durable a moment later."""
+        """Shows the redacted result at once; it becomes durable a moment later."""
         if self._turn is None:
             return
         for index in list(self._open.get(frame["tool_call_id"], ())):
@@ -192,11 +202,17 @@ class TurnView:
             del self._open[call.id]
         name = "" if index == self._above else f"{call.name}: "
         if call.ok:
-            self._line(RESULT, name + clipped(result_text(call.result)) + (REPLAYED if call.replayed else ""))
+            self._line(
+                RESULT,
+                name
+                + clipped(result_text(call.result, call.content, call.value))
+                + (REPLAYED if call.replayed else ""),
+            )
             for part in parts_of(call.result):
                 self._display.part(part, partial(StoredBlobs(self._chat.backend).get, part["bytes_ref"]))
         else:
-            self._line(FAILURE, name + problem_text(call.error_code, runnable(call.message)))
+            why = told_problem(call.error_code, call.message, call.content)
+            self._line(FAILURE, name + problem_text(call.error_code, runnable(why)))
             self._say_where_to_look(call)
 
     def _show_arguments(self, index: int, call: ToolCallView) -> None:

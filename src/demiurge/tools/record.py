@@ -103,7 +103,8 @@ class ToolExecResult:
     approval was needed. The model does not see `approval_id`. `parts`: images, sounds and files for the model, with
     their bytes; private like `content`. `asks`: the questions that the call ended with, because nobody here could
     answer them; private too. `untrusted`: the untrusted tools whose text `content` and `parts` hold. `verbatim`: of the
-    result, if it may be handed on as it is (`ToolResult.verbatim`); private."""
+    result, if it may be handed on as it is (`ToolResult.verbatim`); private. `whole`: the handler's value as JSON,
+    before redaction, None if there is none; private."""
 
     ok: bool
     value: Any
@@ -117,6 +118,7 @@ class ToolExecResult:
     asks: InputRequired | None = field(default=None, repr=False)
     untrusted: tuple[str, ...] = ()
     verbatim: bytes | None = field(default=None, repr=False)
+    whole: bytes | None = field(default=None, repr=False)
 
     def _view(self) -> View:
         problem = "" if self.ok else f"{self.error_code}: {self.safe_message}"

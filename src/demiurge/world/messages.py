@@ -3,7 +3,7 @@
 {"role": "user" | "system" | "assistant", "content": [part...], "tool_calls"?: [{id, name, arguments_json}],
 "items_ref"?: ref, "skip_tool_catalog"?: true, "prompt_tools"?: {id: digest}} {"role": "tool", "tool_call_id": id,
 "content": text | [part...], "untrusted"?: [tool id...],
-"verbatim_ref"?: ref}
+"verbatim_ref"?: ref, "value_at"?: int, "value_ref"?: ref}
 
 Parts are `{"type": "text", "text"}` and `{"type": "image" | "audio", "mime", "bytes_ref"}`; a tool's result also has
 `"file"`, and its parts have `size` and `name`. `items_ref` names a blob with a `list<sys/LlmOutputItem@1>`: the answer
@@ -11,8 +11,9 @@ in the provider's own order, so that it can be sent back verbatim. `skip_tool_ca
 message wants no catalog of prompt tools in the prompt of its turn. It is written only when it is true. `untrusted`
 names the untrusted tools whose text a result holds: a run whose requests have such a message is tainted
 (`world.kernel.taint`). `verbatim_ref` names a blob with the answer in the form of the tool's source
-(`tools.result.ToolResult.verbatim`). A system message that is such a catalog has the digests of its tools in
-`prompt_tools`. None of these fields is sent to a model.
+(`tools.result.ToolResult.verbatim`). `value_at` is the place in the text where the JSON of the whole value begins,
+which ends the text; `value_ref` names a blob with that JSON, if the text does not end with it. A system message that is
+such a catalog has the digests of its tools in `prompt_tools`. None of these fields is sent to a model.
 
 An attachment is stored once, by its address, and becomes a part's bytes only when a request is made. So a record must
 name it, like any blob that must be kept and read: the event that brings a message names the message's blob, and the
@@ -89,12 +90,17 @@ def tool_blob(
     parts: Sequence[Mapping[str, Any]] = (),
     untrusted: Sequence[str] = (),
     verbatim_ref: Ref | None = None,
+    value: int | Ref | None = None,
 ) -> bytes:
     """Returns the blob of a tool's result. `parts`: its images, sounds and files, as `tools.parts.part_node` makes
-    them. `untrusted`: the untrusted tools whose text it holds. `verbatim_ref`: the blob of `ToolResult.verbatim`."""
+    them. `untrusted`: the untrusted tools whose text it holds. `verbatim_ref`: the blob of `ToolResult.verbatim`.
+    `value`: where the JSON of the whole value is, a place in `content` or a blob; None if there is none, or `content`
+    is the value."""
     message: dict[str, Any] = {"role": "tool", "tool_call_id": call_id, "content": content}
     if verbatim_ref is not None:
         message["verbatim_ref"] = verbatim_ref
+    if value is not None:
+        message["value_at" if isinstance(value, int) else "value_ref"] = value
     if untrusted:
         message["untrusted"] = sorted(set(untrusted))
     if parts:

@@ -17,6 +17,8 @@ export interface CallFacts {
   state: string;
   result: unknown;
   cut: { bytes: number; head: string; ref: string | null } | null;
+  /** What the model was told, null for a caller whose role does not see it; `bytes` of a text that is cut. */
+  told: { content: string; bytes: number | null; value: unknown; valueBytes: number | null } | null;
   errorCode: string | null;
   message: string;
   replayed: boolean;
@@ -120,7 +122,7 @@ function proposal(call: ProposedCall) {
 }
 
 function running(call: ProposedCall): CallFacts {
-  const open = { state: "running", result: undefined, cut: null, errorCode: null, message: "", replayed: false } as const;
+  const open = { state: "running", result: undefined, cut: null, told: null, errorCode: null, message: "", replayed: false } as const;
   return { ...proposal(call), ...open, callId: call.id };
 }
 
@@ -131,8 +133,9 @@ function ended(call: ProposedCall, answer: ToolAnswer): CallFacts {
     state,
     result: answer.result,
     cut: answer.result_cut === undefined ? null : { ...answer.result_cut, ref: answer.view_ref ?? null },
+    told: told(answer),
     errorCode: answer.error_code,
-    message: answer.message,
+    message: problemTold(answer),
     replayed: answer.replayed === true,
     callId: answer.id,
   };
@@ -161,4 +164,21 @@ export function callTimes(records: JournalRecord[]): Map<string, CallTime> {
     }
   }
   return times;
+}
+
+function told({ content, content_cut, value, value_cut }: ToolAnswer): CallFacts["told"] {
+  if (content == null) return null;
+  return { content, bytes: content_cut?.bytes ?? null, value: value ?? null, valueBytes: value_cut?.bytes ?? null };
+}
+
+/** Why a call failed: the safe sentence, or what the model was told where that says more and may be seen. */
+function problemTold({ error_code, message, content }: ToolAnswer): string {
+  if (content == null || !["validation", "execution"].includes(error_code ?? "")) return message;
+  try {
+    const told: unknown = JSON.parse(content);
+    const said = (told as { message?: unknown } | null)?.message;
+    return typeof said === "string" ? said : message;
+  } catch {
+    return message; // a text that was cut
+  }
 }

@@ -94,13 +94,61 @@ function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & {
   );
 }
 
-/** The public result: what the redaction of the tool lets everybody see. A long one is cut, and says so. */
-function Result({ facts: { result, cut, message } }: { facts: CallFacts }) {
+/** The result of a call: what the model was told and the value, for whoever may see both; and the redacted result,
+ * which is all that everybody else sees. */
+function Result({ facts }: { facts: CallFacts }) {
+  if (facts.told === null) return <RedactedResult facts={facts} />;
+  const { content, bytes, value, valueBytes } = facts.told;
+  const json = value === null ? "" : JSON.stringify(value, null, 2);
+  const isValue = value !== null && JSON.stringify(value) === content;
+  return (
+    <>
+      {!isValue && (
+        <details>
+          <summary>
+            Result <span dir="auto">{firstLine(content)}</span>
+          </summary>
+          <pre dir="auto">
+            <Verbatim text={content} />
+          </pre>
+          {bytes !== null && (
+            <p className="faint">
+              The first {content.length} characters of {bytes} bytes.
+            </p>
+          )}
+        </details>
+      )}
+      {json !== "" && (
+        <details>
+          <summary>
+            {isValue ? "Result" : "Value"} <span dir="auto">{firstLine(JSON.stringify(value))}</span>
+          </summary>
+          <pre dir="auto">
+            <Verbatim text={json} />
+          </pre>
+        </details>
+      )}
+      {valueBytes !== null && <p className="faint">The value has {valueBytes} bytes and is not shown here.</p>}
+      <RedactedResult facts={facts} />
+    </>
+  );
+}
+
+/** Returns the first line of a text, short enough for a summary. */
+function firstLine(text: string): string {
+  const line = text.trimStart().split("\n", 1)[0]!;
+  return line.length > SUMMARY ? `${line.slice(0, SUMMARY)}...` : line;
+}
+
+const SUMMARY = 80;
+
+/** What the redaction of the tool lets everybody see. A long one is cut, and says so. */
+function RedactedResult({ facts: { result, cut } }: { facts: CallFacts }) {
   const text = cut !== null ? cut.head : typeof result === "string" ? result : result == null ? "" : JSON.stringify(result, null, 2);
-  if (text === "" && message === "") return <p className="faint">No public result.</p>;
+  if (isEmpty(result) && cut === null) return <p className="faint">The redacted result, which everybody else sees, is empty.</p>;
   return (
     <details>
-      <summary>Public result {message !== "" && <span dir="auto">{message}</span>}</summary>
+      <summary>Redacted result</summary>
       <pre dir="auto">
         <Verbatim text={text} />
       </pre>
@@ -116,4 +164,8 @@ function Result({ facts: { result, cut, message } }: { facts: CallFacts }) {
       )}
     </details>
   );
+}
+
+function isEmpty(result: unknown): boolean {
+  return result == null || ["{}", '{"message":""}', '""'].includes(JSON.stringify(result));
 }

@@ -48,7 +48,8 @@ class NewCall(BaseModel):
 
 class CallResult(BaseModel):
     """The outcome of a call so far. `ok` says whether the tool did what was asked; it is null until the call has ended.
-    `value` is the redacted public result, `content` the text that a model would be given. `approval` is the id that a
+    `content` is the text that a model would be given, and `value` the whole value, for a caller who sees records;
+    `result` is the redacted view, which everybody else sees. `approval` is the id that a
     person decides on (`POST /api/approvals/{id}`). `replayed`: an equal call had been done before; nothing ran."""
 
     call_id: str
@@ -58,6 +59,7 @@ class CallResult(BaseModel):
     ok: bool | None
     content: str
     value: Any
+    result: Any
     error_code: str | None
     message: str
     approval: str | None

@@ -53,6 +53,7 @@ def record(ports: Ports, call: Call) -> None:
             ),
             untrusted=_untrusted(call),
             verbatim=call.verbatim,
+            whole=call.encoded if call.plain is not None else None,
         )
     else:
         code, public = failure.error_code, public_failure(ports, failure)

@@ -31,6 +31,8 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
+from pydantic_core import from_json
+
 from demiurge import faults
 from demiurge.errors import DemiurgeError
 from demiurge.tools.capabilities import GivenResults, People
@@ -47,6 +49,7 @@ from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.record import ToolExecResult
 from demiurge.tools.runner import ToolRunner
 from demiurge.tools.source import StaticToolSource, ToolSource
+from demiurge.tools.stages.spill import spilled_ref
 from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref, ref_of
@@ -306,7 +309,8 @@ class ToolCalls:
         if result.verbatim is not None:
             verbatim = await call.put_blob(result.verbatim)
         proposed_id, untrusted = call.intent.params["tool_call_id"], sorted(call.untrusted)
-        text = tool_blob(proposed_id, answer_text(call, result), parts, untrusted, verbatim)
+        told = answer_text(call, result)
+        text = tool_blob(proposed_id, told, parts, untrusted, verbatim, await _whole(call, told, result))
         return succeeded(
             tool_call_id=result.tool_call_id,
             ok=result.ok,
@@ -372,6 +376,17 @@ _FINAL = frozenset(
     }
 )
 """Codes of refusals that no decision of a person could lift."""
+
+
+async def _whole(call: EffectCall, told: str, result: ToolExecResult) -> int | Ref | None:
+    """Returns where the JSON of the whole value is: its place in the text for the model if it ends that text, else its
+    blob. None for no value, for one that is the text, and for one that is stored as a large result."""
+    if result.whole is None or spilled_ref(result.content) is not None:
+        return None
+    value = result.whole.decode()
+    if told.endswith(value):
+        return len(told) - len(value)
+    return None if from_json(value) == result.content else await call.put_blob(result.whole)
 
 
 def _has_field(call: EffectCall, name: str) -> bool:
