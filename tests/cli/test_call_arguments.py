@@ -40,9 +40,7 @@ def test_a_message_is_shown_as_text_only_if_it_is_one_visible_line(result: Any, 
         ("Read.\n\n" + f'"{"x" * 400}"', "x" * 400, f'Read. (value "{"x" * 299} ... (102 characters more))'),
     ],
 )
-def test_who_may_see_everything_is_shown_what_the_model_was_told_and_the_value(
-    content: str, value: Any, shown: str
-) -> None:
+def test_the_owner_is_shown_what_the_model_was_told_and_the_value(content: str, value: Any, shown: str) -> None:
     assert result_text({"message": ""}, content, value) == shown
 
 
@@ -55,9 +53,7 @@ def test_who_may_see_everything_is_shown_what_the_model_was_told_and_the_value(
         ("approval_rejected", '{"ok":false,"message":"other"}', "The tool failed."),
     ],
 )
-def test_who_may_see_everything_is_told_the_tools_own_words_for_its_failure(
-    code: str, content: str | None, said: str
-) -> None:
+def test_the_owner_is_told_the_tools_own_words_for_its_failure(code: str, content: str | None, said: str) -> None:
     assert told_problem(code, "The tool failed.", content) == said
 
 
