@@ -61,12 +61,13 @@ async def test_a_chat_keeps_its_toolset_until_it_is_cleared(tmp_path: Path, prov
         assert (await world.replay())["ok"]
 
 
-async def test_a_call_outside_of_the_chats_toolset_is_policy_denied(tmp_path: Path, provider: Provider) -> None:
+async def test_a_call_outside_of_the_chats_toolset_is_not_offered(tmp_path: Path, provider: Provider) -> None:
     provider.say(Provider.answer(Provider.call(LIST, {})), YES)
     async with opened(tmp_path / "w", provider) as world:
         await world.chat().use_tools([CLOCK])
         [called] = (await world.chat().send("List them.")).tool_calls
-        assert (called.ok, called.error_code) == (False, "policy_denied")
+        assert (called.ok, called.error_code) == (False, "not_offered")
+        assert called.message == "This tool is not offered here. Use the tools that are."
         assert (await world.replay())["ok"]
 
 
@@ -80,7 +81,7 @@ async def test_tools_of_a_message_are_for_its_turn(tmp_path: Path, provider: Pro
         assert offered(provider) == catalog
         await chat.use_tools([CLOCK, LIST])
         [called] = (await chat.send("One of two.", tools=[CLOCK])).tool_calls
-        assert (offered(provider), called.error_code) == ([CLOCK], "policy_denied")
+        assert (offered(provider), called.error_code) == ([CLOCK], "not_offered")
         await chat.send("Both.")
         assert offered(provider) == [CLOCK, LIST]
         assert (await world.replay())["ok"]

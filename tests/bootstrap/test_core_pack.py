@@ -108,6 +108,22 @@ async def test_a_model_calls_a_core_tool_that_its_message_names(tmp_path: Path) 
     assert "needs_clarification" in json.dumps(provider.seen[-1])
 
 
+async def test_the_bare_name_that_a_prompt_tool_s_text_teaches_is_understood(tmp_path: Path) -> None:
+    with serving() as provider:
+        calls = (
+            Provider.call("search_issues", ARGUMENTS["search_issues"], "c0"),
+            Provider.call("line_editor", {}, "c1"),
+        )
+        provider.say(Provider.answer(*calls), Provider.answer(Provider.text("None.")))
+        environment = {"HOME": str(tmp_path), "LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url}
+        async with World.open(tmp_path / "w", environment=environment) as world:
+            searched, edited = (await world.chat("c").send("Search.", tools=["core__search_issues"])).tool_calls
+            assert searched.ok, (searched.error_code, searched.message)
+            assert (edited.ok, edited.error_code) == (False, "not_offered")
+            assert (await world.call("search_issues", ARGUMENTS["search_issues"])).tool == "core__search_issues"
+            assert (await world.replay(check=True))["ok"]
+
+
 async def test_issues_are_found_by_all_their_filters(world: World) -> None:
     async def titles(**given: Any) -> list[str]:
         found = outcome(await called(world, "search_issues", **given))["result"]

@@ -302,6 +302,7 @@ SCENES: tuple[Scene, ...] = (
         Scene(code, handler_that_raises(lambda code=code: ToolFailure(ToolErrorCode(code))))  # type: ignore[misc]
         for code in (
             "quarantined",
+            "not_offered",
             "approval_edited",
             "rounds_exceeded",
             "repeated_call",

@@ -18,8 +18,9 @@ def test_the_core_tools_are_listed_with_and_without_a_world(demiurge: Run, world
     assert not world.exists()
     assert demiurge("init").status == 0
     assert locked(demiurge) == list(CORE_IDS)
-    shown = demiurge("tools", "ls").out
+    shown = demiurge("tools", "ls", "--all").out
     assert shown.count("Locked (core)") == len(CORE_IDS)
+    assert "Locked (core)" not in demiurge("tools", "ls").out
     listed = demiurge("tools", "ls", "--json").document["tools"]
     assert all("locked" not in tool for tool in listed if tool["kind"] == "callable")
 

@@ -119,7 +119,7 @@ def test_events_blobs_state_and_the_journal(server: Server) -> None:
     assert server.document("trace", sent["event_hash"])
     assert server.document("replay", "--check")["ok"]
     assert server.document("doubts", "ls")["doubts"] == []
-    assert "core__get_current_time" in server("tools", "ls").out
+    assert "core__get_current_time" in server("tools", "ls", "--all").out
     assert "demiurge/Demiurge@1" in server("defs", "ls", "--kind", "module").out
     assert json.loads(server("manifest", "get").out)["toolset"]
     found = server.document("tools", "call", "core__get_current_time", '{"timezone": "UTC"}')

@@ -199,7 +199,12 @@ def test_tools_are_listed_and_shown_before_there_is_a_world(demiurge: Any, world
     here = ("--tools", "bell_tools", "--policy", "open.toml")
     listed = demiurge("tools", "ls", *here)
     assert listed.status == 0
-    assert "ring_bell" in listed.out
+    *own, counted = listed.out.splitlines()
+    assert [line.split()[0] for line in own] == ["ID", "ring_bell"]
+    assert re.fullmatch(
+        r"and \d+ shipped tools and 16 core prompt tools: `demiurge .*tools ls --all` lists them.", counted
+    )
+    assert "workspace__list" in demiurge("tools", "ls", "--all", *here).out
     assert "A new one with the same options has these tools." in listed.err
     before = demiurge("--json", "tools", "ls", "--all", *here).document
     shown = demiurge("--json", "tools", "show", "ring_bell", *here).document

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
-from playwright.async_api import Route, expect
+from playwright.async_api import Page, Route, expect
 from tests.server.conftest import Served
 from tests.shell.conftest import Screen
 from tests.shell.steps import ask_for_order, card_of
@@ -28,6 +29,7 @@ async def test_a_tool_says_its_effect_source_decision_uses_and_tokens(screen: Sc
     line = page.locator("summary", has_text="order_part")
     for said in ("state_change", "yours", "a person decides", "1 call,", "tokens"):
         await expect(line).to_contain_text(said)
+    await show_shipped(page)
     await expect(page.locator("summary", has_text="workspace__list")).to_contain_text("denied")
     await line.click()
     opened = page.locator("details[open]")
@@ -38,15 +40,23 @@ async def test_a_tool_says_its_effect_source_decision_uses_and_tokens(screen: Sc
     await expect(page.locator(".rows").get_by_role("option")).to_contain_text("waits for a person")
 
 
-async def test_the_tools_that_every_world_has_come_after_all_others(screen: Screen) -> None:
+async def show_shipped(page: Page) -> None:
+    await page.get_by_role("button", name=re.compile(r"Show the \d+ tools that come with Demiurge")).click()
+
+
+async def test_the_tools_that_every_world_has_are_folded_and_come_after_all_others(screen: Screen) -> None:
     page = await screen.page("/tools")
     items = page.locator("summary[data-item]")
+    await expect(items.first).to_contain_text("yours")
+    await expect(items.last).to_contain_text("yours")
+    await show_shipped(page)
     await expect(items.first).to_contain_text("yours")
     await expect(items.last).to_contain_text("shipped")
 
 
 async def test_tools_are_found_by_text_and_reached_by_keys(screen: Screen) -> None:
     page = await screen.page("/tools")
+    await show_shipped(page)
     items = page.locator("summary[data-item]")
     await items.first.focus()
     await page.keyboard.press("ArrowDown")
@@ -80,7 +90,7 @@ async def test_a_person_calls_a_tool_and_the_policy_decides_the_call(screen: Scr
     await opened.get_by_text("Call this tool").click()
     await opened.get_by_role("button", name="Call core__get_current_time").click()
     await expect(outcome).to_contain_text("done")
-    await outcome.get_by_role("button", name="Show the beginning").click()
+    await outcome.get_by_role("button", name="Show the beginning").first.click()
     await expect(outcome.locator("pre")).to_contain_text("20")
     viewer = await screen.page("/tools?tool=core__get_current_time", role="viewer")
     await expect(viewer.locator("details.card[open] .json")).to_be_visible()

@@ -22,6 +22,7 @@ export default function ToolsPanel() {
   const live = useLive("tools", toolsAll, (record) => record.kind === "manifest_replaced" || (record.kind === "intent" && record.body?.kind === "tool.call"));
   const [text, setText] = useState("");
   const [count, setCount] = useState(SOME);
+  const [showsShipped, setShowsShipped] = useState(false);
   return (
     <main className="page wide">
       <h1>Tools</h1>
@@ -30,8 +31,9 @@ export default function ToolsPanel() {
       </label>
       <PanelState live={live} loading="Loading the tools" empty="This world has no tools." isEmpty={(data) => data.tools.length === 0}>
         {(data) => {
-          const yoursFirst = [...data.tools].sort((a, b) => Number(a.source === SHIPPED) - Number(b.source === SHIPPED));
-          const found = yoursFirst.filter((tool) => `${tool.id} ${tool.description} ${tool.details}`.toLowerCase().includes(text.toLowerCase()));
+          const found = data.tools.filter((tool) => `${tool.id} ${tool.description} ${tool.details}`.toLowerCase().includes(text.toLowerCase()));
+          const isFolded = !showsShipped && text === "" && found.find((tool) => tool.id === chosen)?.source !== SHIPPED;
+          const listed = isFolded ? found.filter((tool) => tool.source !== SHIPPED) : found;
           return (
             <>
               <p className="faint" role="status">
@@ -39,14 +41,21 @@ export default function ToolsPanel() {
                 {(data.counted_records ?? 0).toLocaleString()} records.
               </p>
               <div className="column" onKeyDown={moveFocus}>
-                {found.slice(0, count).map((tool) => (
+                {listed.slice(0, count).map((tool) => (
                   <Tool key={tool.id} tool={tool} isOpen={tool.id === chosen} />
                 ))}
               </div>
-              {found.length > count && (
+              {listed.length > count && (
                 <button type="button" onClick={() => setCount(count + SOME)}>
-                  More tools ({(found.length - count).toLocaleString()})
+                  More tools ({(listed.length - count).toLocaleString()})
                 </button>
+              )}
+              {listed.length < found.length && (
+                <p>
+                  <button type="button" onClick={() => setShowsShipped(true)}>
+                    Show the {(found.length - listed.length).toLocaleString()} tools that come with Demiurge
+                  </button>
+                </p>
               )}
             </>
           );

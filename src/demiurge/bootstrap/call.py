@@ -19,7 +19,7 @@ from demiurge.bootstrap.message_body import MessageBody, load_told, load_view
 from demiurge.bootstrap.missing_tool import full_id, missing_tool
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.tools.errors import ToolErrorCode
-from demiurge.tools.ids import checked_id, is_reserved
+from demiurge.tools.ids import checked_id, core_id, is_reserved
 from demiurge.values import canonical_json, cbor
 from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.world.unit import Unit
@@ -75,7 +75,7 @@ async def call_tool(
     manifest has no such calls), Unavailable. A call of a tool that is missing here is refused as `policy_denied`, as a
     model's call is; only the message of the outcome says that it is missing.
     """
-    name = checked_id(tool)
+    name = core_id(checked_id(tool), _known(backend))
     if "__" in name and not is_reserved(name):
         name = full_id(name, _known(backend))
     known_by = call_id if call_id is not None else new_id("call", SystemEntropy())

@@ -9,6 +9,7 @@ from demiurge.bootstrap.backend.review_views import CatalogTool
 from demiurge.bootstrap.manifest import default_policy
 from demiurge.bootstrap.policy_view import asked_by_trust, decision_on, is_default_policy
 from demiurge.registry.pack.load import core_tools
+from demiurge.tools.ids import in_lists, is_shipped_id
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
 from demiurge.tools.spec import ToolSpec
@@ -19,9 +20,6 @@ __all__ = ["core_prompt_rows", "new_world_node", "prompt_rows", "server_of", "to
 
 BYTES_PER_TOKEN: Final = 4
 """A rough mean for English and JSON; every model counts differently."""
-
-SHIPPED: Final = frozenset(("core", "introspect", "workspace"))
-"""The prefixes of the tools that come with Demiurge."""
 
 
 def tool_views(node: Mapping[str, Any], caller: Caller, *, mcp_items: bool = False) -> list[dict[str, Any]]:
@@ -39,10 +37,11 @@ def tool_views(node: Mapping[str, Any], caller: Caller, *, mcp_items: bool = Fal
 
 
 def tool_rows(node: Mapping[str, Any], caller: Caller, *, with_denied: bool = False) -> list[dict[str, Any]]:
-    """Returns the callable tools of a list, the user's own first; those with the decision `deny` only if asked for."""
+    """Returns the callable tools of a list: the user's own first, then those of MCP servers, then the shipped ones;
+    those with the decision `deny` only if asked for."""
     names = ("id", "effect", "decision", "why", "source", "trust", "tokens", "spec_hash")
     found = [{"kind": "callable", **{name: tool[name] for name in names}} for tool in tool_views(node, caller)]
-    found.sort(key=lambda row: row["source"] == "shipped")
+    found.sort(key=lambda row: in_lists(row["id"]))
     return [row for row in found if with_denied or row["decision"] != "deny"]
 
 
@@ -103,7 +102,7 @@ def server_of(spec: ToolSpec) -> str | None:
 def _source(spec: ToolSpec) -> str:
     if (server := server_of(spec)) is not None:
         return f"mcp {server}"
-    return "shipped" if spec.name.partition("__")[0] in SHIPPED else "yours"
+    return "shipped" if is_shipped_id(spec.name) else "yours"
 
 
 def trust_of(spec: ToolSpec) -> str | None:

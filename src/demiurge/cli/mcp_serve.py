@@ -30,6 +30,7 @@ __all__ = ["serve"]
 
 @click.command(cls=Command, name="serve")
 @click.option("--tool", "only", metavar="ID", multiple=True, help="Offer only this tool; may be repeated.")
+@click.option("--shipped", is_flag=True, help="Offer the tools that come with Demiurge too.")
 @click.option("--server", metavar="NAME", callback=utf8_text, help="Offer one server's tools, under their own names.")
 @click.option(
     "--marks",
@@ -45,6 +46,7 @@ def serve(
     context: click.Context,
     /,
     only: tuple[str, ...],
+    shipped: bool,
     server: str | None,
     marks: Marks | None,
     http: bool,
@@ -52,7 +54,8 @@ def serve(
     until: str | None,
     **running: Any,
 ) -> None:
-    """Serve the world's tools to an MCP client over stdin and stdout, until the client closes stdin.
+    """Serve the world's tools to an MCP client over stdin and stdout, until the client closes stdin: your own and those
+    of MCP servers, and with --shipped also those that come with Demiurge.
 
     A client starts this command itself: name `demiurge -w FOLDER mcp serve` as the command of a server in its
     configuration. Each call is decided by the policy, and recorded; some wait for a person. The caller is the local
@@ -69,7 +72,7 @@ def serve(
     if until is not None:
         _observe(RunOptions(**running), until)
     if http:
-        _serve_http(context, only, server, marks, running)
+        _serve_http(context, only, server, marks, {**running, "mcp_shipped": shipped})
         return
     from demiurge.bootstrap.gateway import Catalogs, GatewayWorld, own_names, user_key
     from demiurge.mcp.gateway.names import ToolNames
@@ -85,7 +88,7 @@ def serve(
             return await asyncio.to_thread(user_key)
 
         now_named = partial(own_names, _as_user(world), server)
-        names = ToolNames(frozenset(only) or None, portal.run(now_named()), server)
+        names = ToolNames(frozenset(only) or None, portal.run(now_named()), server, shipped)
 
         async def run() -> None:
             gateway = McpGateway(lambda _: own, key, names, own_names=now_named, marks=marks)
@@ -97,6 +100,8 @@ def serve(
                 await asyncio.gather(following, return_exceptions=True)
                 await gateway.close()
 
+        if not (shipped or only or server):
+            output.notice("The tools that come with Demiurge are not offered; --shipped offers them too.")
         if sys.stdin.isatty():
             output.notice("Waiting for an MCP client on stdin: a client starts this command itself. Ctrl-C stops it.")
         serving = portal.start(run())

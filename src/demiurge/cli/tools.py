@@ -16,6 +16,7 @@ from demiurge.cli.argument import parse_json, read_text, utf8_text
 from demiurge.cli.call import show_call
 from demiurge.cli.code import listed_tools
 from demiurge.cli.command import Command, Group
+from demiurge.cli.hints import runnable
 from demiurge.cli.long_step import goes_on
 from demiurge.cli.portal import Portal
 from demiurge.cli.proposal_lines import block, one_line
@@ -52,12 +53,14 @@ for _verb in (*PROPOSAL_COMMANDS, *VERSION_COMMANDS, export, sync):
 
 
 @command.command(name="ls", cls=Command)
-@click.option("--all", "everything", is_flag=True, help="Include tools that the policy denies.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Every tool: also the shipped ones, and those that the policy denies."
+)
 @running_options
 def ls(everything: bool, **running: Any) -> None:
-    """List the tools of this world: the callable ones with effect, the policy's decision, source, trust, rough token
-    cost and spec hash, then the prompt tools. Locked (core) prompt tools can't be changed. A tool of an MCP server is
-    pinned or quarantined.
+    """List the tools of this world: your own, then those of MCP servers, with effect, the policy's decision, source,
+    trust, rough token cost and spec hash, then the prompt tools. What comes with Demiurge is counted, and listed with
+    --all or --json. Locked (core) prompt tools can't be changed. A tool of an MCP server is pinned or quarantined.
 
     Where there is no world yet, these are the tools that a new one with the same options has.
     """
@@ -72,7 +75,7 @@ def ls(everything: bool, **running: Any) -> None:
             raise
         found, prompts = tool_rows(_new_world(options), USER, with_denied=everything), core_prompt_rows()
         problems = [f"{error.message} A new one{_with_options(options)} has these tools."]
-    output.result({"tools": [*found, *prompts]}, *_table(found), "", *_prompt_table(prompts))
+    output.result({"tools": [*found, *prompts]}, *_lists(found, prompts, folded=not everything))
     for problem in problems:
         output.notice(problem)
 
@@ -92,6 +95,22 @@ def _prompt_rows(world: World, portal: Portal) -> tuple[list[dict[str, Any]], li
         return prompt_rows(portal.run(world.prompt_tools.catalog())), portal.run(world.prompt_tools.damaged())
     except DemiurgeError as error:
         return [], [] if error.code == "unknown_op" else [f"The prompt tools can't be read: {error.message}"]
+
+
+def _lists(found: list[dict[str, Any]], prompts: list[dict[str, Any]], *, folded: bool) -> list[str]:
+    """Returns the tables of callable tools and of prompt tools; if `folded`, with one line in place of what is
+    shipped."""
+    own = [tool for tool in found if not folded or tool["source"] != "shipped"]
+    own_prompts = [tool for tool in prompts if not folded or not tool["locked"]]
+    lines = _table(own) if own else []
+    if own_prompts:
+        lines += ["", *_prompt_table(own_prompts)] if lines else _prompt_table(own_prompts)
+    if not folded:
+        return lines
+    if not own:
+        lines += ["No tools of your own, and none of an MCP server: name a module with --tools."]
+    counted = f"{len(found) - len(own)} shipped tools and {len(prompts) - len(own_prompts)} core prompt tools"
+    return [*lines, runnable(f"and {counted}: `demiurge tools ls --all` lists them.")]
 
 
 def _table(found: list[dict[str, Any]]) -> list[str]:

@@ -98,7 +98,8 @@ class McpEndpoint:
 
         world, options = callers_of(request).world, request.app.state.options
         now_named = partial(own_names, world, options.mcp_server)
-        names = ToolNames(frozenset(options.mcp_tools) or None, await now_named(), options.mcp_server)
+        only = frozenset(options.mcp_tools) or None
+        names = ToolNames(only, await now_named(), options.mcp_server, options.mcp_shipped)
 
         async def key() -> bytes:
             return await asyncio.to_thread(user_key)

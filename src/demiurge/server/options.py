@@ -49,7 +49,8 @@ class ServeOptions:
     """`host` and `port`: the address to listen at. `names`: further host names under which clients reach the server.
     `max_body`: the largest request body that is taken, in bytes. `heartbeat_s`: seconds between two heartbeats of a
     stream. `login_attempts`: failed logins that one address may make in a minute. `tls`: the server speaks HTTPS.
-    `mcp_tools`: the ids of the tools that `/mcp` offers, none for all; `mcp_server`: it offers this MCP server's tools
+    `mcp_tools`: the ids of the tools that `/mcp` offers, none for all; `mcp_shipped`: whether it offers those that come
+    with Demiurge; `mcp_server`: it offers this MCP server's tools
     under their own names; `mcp_marks`: where it marks a server's words (`mcp.gateway.handed_on`). `limits`: those of
     its connections."""
 
@@ -61,6 +62,7 @@ class ServeOptions:
     login_attempts: int = 10
     tls: bool = False
     mcp_tools: tuple[str, ...] = ()
+    mcp_shipped: bool = True
     mcp_server: str | None = None
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     mcp_marks: Literal["meta", "blocks"] | None = None

@@ -37,7 +37,7 @@ WIDTH = 200
 """How many characters of a call's arguments a failure shows."""
 
 WAITS = ToolErrorCode.APPROVAL_REQUIRED.value
-DENIED = frozenset({"policy_denied", "approval_rejected", "authz_denied", "quarantined"})
+DENIED = frozenset({"policy_denied", "not_offered", "approval_rejected", "authz_denied", "quarantined"})
 """The error codes of a denial."""
 
 Calls: TypeAlias = (

@@ -52,6 +52,7 @@ class ToolErrorCode(StrEnum):
     """Every way in which a call can end without success. The set is closed, so a script may list it."""
 
     POLICY_DENIED = "policy_denied"
+    NOT_OFFERED = "not_offered"
     APPROVAL_REQUIRED = "approval_required"
     APPROVAL_REJECTED = "approval_rejected"
     APPROVAL_EXPIRED = "approval_expired"
@@ -79,6 +80,7 @@ class ToolErrorCode(StrEnum):
 SAFE_MESSAGES: Mapping[ToolErrorCode, str] = MappingProxyType(
     {
         ToolErrorCode.POLICY_DENIED: "This tool is not allowed here.",
+        ToolErrorCode.NOT_OFFERED: "This tool is not offered here. Use the tools that are.",
         ToolErrorCode.APPROVAL_REQUIRED: "A person has to approve this call before it can run.",
         ToolErrorCode.APPROVAL_REJECTED: "A person rejected this call. Do not repeat it.",
         ToolErrorCode.APPROVAL_EXPIRED: "The approval of this call has expired.",

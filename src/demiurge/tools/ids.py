@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Container
 from hashlib import sha256
 
 from demiurge.errors import InvalidValue
@@ -20,17 +21,24 @@ __all__ = [
     "MAX_CALL_ID_BYTES",
     "READ_RESULT",
     "RESERVED_PREFIXES",
+    "SHIPPED_PREFIXES",
     "UNNAMED",
     "canonical_call_id",
     "canonical_id",
     "checked_id",
+    "core_id",
     "foreign_id",
+    "in_lists",
     "is_authored_id",
     "is_reserved",
+    "is_shipped_id",
     "is_tool_id",
 ]
 
 RESERVED_PREFIXES = ("core", "introspect", "mcp", "workspace")
+
+SHIPPED_PREFIXES = ("core", "introspect", "workspace")
+"""The namespaces of the tools that come with Demiurge."""
 
 ASK_USER = "core__ask_user"
 """The tool by which a model asks a person a question. Only a person answers its calls."""
@@ -67,6 +75,25 @@ def is_reserved(tool_id: str) -> bool:
     """Returns whether the id has a reserved namespace: `core__x`, `mcp__x`, `introspect__x`, `workspace__x`."""
     prefix, separator, _ = tool_id.partition("__")
     return bool(separator) and prefix in RESERVED_PREFIXES
+
+
+def is_shipped_id(tool_id: str) -> bool:
+    """Returns whether the id is of a namespace whose tools come with Demiurge."""
+    prefix, separator, _ = tool_id.partition("__")
+    return bool(separator) and prefix in SHIPPED_PREFIXES
+
+
+def in_lists(tool_id: str) -> tuple[int, str]:
+    """Returns the place of a tool in a list for people and programs: the tools of one's own come first, then those of
+    MCP servers by server, then those that come with Demiurge."""
+    rank = 2 if is_shipped_id(tool_id) else 1 if tool_id.startswith("mcp__") else 0
+    return rank, tool_id
+
+
+def core_id(name: str, known: Container[str]) -> str:
+    """Returns the id of the tool that is meant by `name`: `search_issues` means `core__search_issues`, as the texts of
+    core prompt tools name it, unless there is a tool `search_issues`."""
+    return f"core__{name}" if name not in known and f"core__{name}" in known else name
 
 
 def canonical_id(text: object) -> str:

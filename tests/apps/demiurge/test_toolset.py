@@ -83,7 +83,7 @@ def test_a_chat_keeps_its_own_toolset_and_a_message_narrows_it_for_its_turn() ->
     chat.say("one tool", tools_ref=one)
     assert chat.requests[-1]["tools_ref"] == one
     chat.answer("", ToolCall("c1", LIST, "{}"))
-    assert chat.outputs()[-1]["error_code"] == "policy_denied"
+    assert chat.outputs()[-1]["error_code"] == "not_offered"
     assert chat.requests[-1]["tools_ref"] == one, "also in the rounds that follow"
     chat.answer("1")
     chat.say("both")

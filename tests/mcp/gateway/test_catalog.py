@@ -65,6 +65,18 @@ async def test_a_filter_offers_no_other_tool(shop: Shop) -> None:
         await refuses_as_unknown(client, "add", {"a": 1, "b": 2})
 
 
+async def test_shipped_tools_are_offered_last_and_only_if_asked_for(tmp_path: Path) -> None:
+    policy = ToolPolicy(("workspace__list", "core__read_result", "tool_001"))
+    async with World.open(tmp_path / "w", [many(1)], policy) as world:
+        catalog = await GatewayWorld(world).catalog()
+    offered = [name for name, _ in ToolNames().offered(catalog)]
+    assert offered == ["tool_001", "core__read_result", "workspace__list"]
+    own = ToolNames(with_shipped=False)
+    assert [name for name, _ in own.offered(catalog)] == ["tool_001", "core__read_result"]
+    assert (own.id_of("workspace__list"), own.id_of("tool_001")) == (None, "tool_001")
+    assert ToolNames(only=("workspace__list",), with_shipped=False).id_of("workspace__list") == "workspace__list"
+
+
 def many(number: int) -> Any:
     @tool(name=f"tool_{number:03}", effect=ToolEffect.READ_ONLY)
     def made() -> str:

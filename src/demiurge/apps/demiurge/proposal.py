@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.argument_check import may_fit
-from demiurge.tools.ids import canonical_id
+from demiurge.tools.ids import canonical_id, core_id
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.wire.rounds import call_identity
@@ -31,10 +31,11 @@ class Proposal:
         return self.arguments is not None and may_fit(spec.input_schema, self.arguments)
 
 
-def read_proposal(data: bytes) -> Proposal:
-    """Returns the call in a blob of `sys/LlmToolCall@1`. Raises InvalidValue."""
+def read_proposal(data: bytes, known: Container[str] = ()) -> Proposal:
+    """Returns the call in a blob of `sys/LlmToolCall@1`. `known`: the ids of the tools that there are; kept
+    source of earlier versions calls it without. Raises InvalidValue."""
     stored = canonical_json.parse_object(data)
-    tool, text = canonical_id(stored["name"]), stored["arguments_json"]
+    tool, text = core_id(canonical_id(stored["name"]), known), stored["arguments_json"]
     arguments = None
     if not stored.get("invalid"):
         try:

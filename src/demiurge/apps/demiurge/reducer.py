@@ -26,8 +26,7 @@ message, so that a tool that is approved meanwhile is in the next turn alone. A 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from demiurge.apps.demiurge.answer import failure_of
@@ -38,7 +37,6 @@ from demiurge.apps.demiurge.proposal import Proposal, read_proposal
 from demiurge.apps.demiurge.window import chat_request, left_out_after
 from demiurge.errors import InvalidValue
 from demiurge.tools.errors import ToolErrorCode
-from demiurge.tools.ids import canonical_id
 from demiurge.values.refs import Ref, ref_of
 from demiurge.wire.arguments import MAX_CALLS
 from demiurge.wire.attachments import attached
@@ -245,15 +243,15 @@ def _answer(state: State, turn: State, message: State, context: ReducerContext) 
 
 def _propose(state: State, turn: State, message: State, refs: Sequence[Ref], context: ReducerContext) -> Step:
     """Take the calls of one answer: refuse what must not run, ask for the rest."""
-    context = _narrowed(state, context)
+    offered = narrowed(context.blob(state["tools_ref"])) if state["tools_ref"] is not None else None
     blobs: list[bytes] = []
     events: list[Emit] = []
     calls: list[dict[str, Any]] = []
     seen = list(turn["seen"])
     for ref in refs:
-        proposed = read_proposal(context.blob(ref))
+        proposed = read_proposal(context.blob(ref), context.toolset)
         call = {"id": proposed.id, "name": proposed.tool, "call_ref": ref, "result_ref": None, "outcome": None}
-        refusal = _refusal(turn, proposed, proposed.identity in seen, context)
+        refusal = _refusal(turn, proposed, proposed.identity in seen, context, offered)
         seen.append(proposed.identity)
         fence = {"chat_id": context.key, "request_id": turn["request_id"], "round": turn["round"]}
         asked = {**fence, "tool_call_id": call["id"], "tool": call["name"], "call_ref": ref}
@@ -268,22 +266,11 @@ def _propose(state: State, turn: State, message: State, refs: Sequence[Ref], con
     return _proceed(state, after, [message], context, events=events, blobs=blobs)
 
 
-def _narrowed(state: State, context: ReducerContext) -> ReducerContext:
-    """The context in which a tool that the chat's toolset does not offer is denied; of one that is not there, or is
-    quarantined, the policy alone decides whether the model is told so."""
-    if state["tools_ref"] is None:
-        return context
-    offered, decide = narrowed(context.blob(state["tools_ref"])), context.decide_tool
-
-    def decide_tool(tool: str) -> str:
-        spec = context.toolset.get(name := canonical_id(tool))
-        return decide(tool) if name in offered or spec is None or spec.quarantined else "deny"
-
-    return replace(context, decide_tool=decide_tool)
-
-
-def _refusal(turn: State, call: Proposal, repeated: bool, context: ReducerContext) -> str | None:
-    """The error code of a call that must not run; the allowlist is the tool policy, nothing here."""
+def _refusal(
+    turn: State, call: Proposal, repeated: bool, context: ReducerContext, offered: Container[str] | None
+) -> str | None:
+    """The error code of a call that must not run; the allowlist is the tool policy, which alone decides whether the
+    model is told more of a tool. `offered`: the tools of the chat's toolset, None without one."""
     refused = refuse(
         turn["round"],
         context.settings["max_tool_rounds"],
@@ -295,6 +282,9 @@ def _refusal(turn: State, call: Proposal, repeated: bool, context: ReducerContex
     is_barred = spec is None or spec.quarantined
     if is_barred and refused not in (ToolErrorCode.ROUNDS_EXCEEDED, ToolErrorCode.POLICY_DENIED):
         return ToolErrorCode.UNAVAILABLE if spec is None else ToolErrorCode.QUARANTINED
+    is_offered = is_barred or offered is None or call.tool in offered
+    if not is_offered and refused not in (ToolErrorCode.ROUNDS_EXCEEDED, ToolErrorCode.POLICY_DENIED):
+        return ToolErrorCode.NOT_OFFERED
     if refused is None and spec is not None and not call.fits(spec):
         return ToolErrorCode.VALIDATION
     return refused

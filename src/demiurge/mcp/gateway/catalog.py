@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 from demiurge.mcp.definition import effect_by_annotations
 from demiurge.tools.authoring.hidden_text import plain_json
 from demiurge.tools.effect import ToolEffect
+from demiurge.tools.ids import in_lists
 from demiurge.tools.spec import ToolSpec
 
 __all__ = ["LEFT_OUT", "PAGE", "lists_output", "page", "paged"]
@@ -72,9 +73,11 @@ def lists_output(spec: ToolSpec | None) -> bool:
 
 
 def page(offered: Sequence[tuple[str, ToolSpec]], cursor: str | None) -> types.ListToolsResult:
-    """Returns the page after `cursor` of the tools that are offered, which are sorted by name. A cursor names the last
-    tool before it, so it stays good when the catalog changes. Raises MCPError for a cursor that is none."""
-    shown, following = paged([(name, (spec, name)) for name, spec in offered], cursor)
+    """Returns the page after `cursor` of the tools that are offered, which are in the order of `in_lists`. A cursor
+    names the last tool before it, so it stays good when the catalog changes. Raises MCPError for a cursor that is
+    none."""
+    named = [("{} {}".format(*in_lists(name)), (spec, name)) for name, spec in offered]
+    shown, following = paged(named, cursor)
     tools = [_listed_tool(spec, name) for spec, name in shown]
     return types.ListToolsResult(tools=tools, next_cursor=following, ttl_ms=0, cache_scope="private")
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from demiurge.tools.ids import is_tool_id
+from demiurge.tools.ids import READ_RESULT, in_lists, is_shipped_id, is_tool_id
 from demiurge.tools.spec import ToolSpec
 
 __all__ = ["ToolNames"]
@@ -22,11 +22,13 @@ _SCHEME: Final = "mcp://"
 class ToolNames:
     """`only`: the ids that are offered, None for all. `own_names`: by id, the names of one server's tools; with it only
     these are offered, under these names (`rename` follows the server's list). `server`: the server whose prompts and
-    resources alone are offered, under its names and addresses."""
+    resources alone are offered, under its names and addresses. `with_shipped`: whether the tools that come with
+    Demiurge are offered, apart from those that `only` names and from the one that reads large results."""
 
     only: Collection[str] | None = None
     own_names: Mapping[str, str] | None = None
     server: str | None = None
+    with_shipped: bool = True
     _ids: Mapping[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -38,19 +40,25 @@ class ToolNames:
         self._ids = {name: tool_id for tool_id, name in (own_names or {}).items()}
 
     def offered(self, catalog: Sequence[ToolSpec]) -> list[tuple[str, ToolSpec]]:
-        """Returns the tools of a catalog that are offered, with their names, sorted by name."""
+        """Returns the tools of a catalog that are offered, with their names: one's own first, then those of servers,
+        then the shipped ones, each sorted by name."""
         found = [(name, spec) for spec in catalog if (name := self._name_of(spec.name)) is not None]
-        return sorted(found, key=lambda each: each[0])
+        return sorted(found, key=lambda each: in_lists(each[0]))
+
+    def _is_offered(self, tool_id: str) -> bool:
+        if self.only is not None:
+            return tool_id in self.only
+        return self.with_shipped or tool_id == READ_RESULT or not is_shipped_id(tool_id)
 
     def _name_of(self, tool_id: str) -> str | None:
-        if self.only is not None and tool_id not in self.only:
+        if not self._is_offered(tool_id):
             return None
         return tool_id if self.own_names is None else self.own_names.get(tool_id)
 
     def id_of(self, name: str) -> str | None:
         """Returns the id of the tool under this name; None if it is not offered."""
         tool_id = self._ids.get(name) if self.own_names is not None else name if is_tool_id(name) else None
-        return tool_id if self.only is None or tool_id in self.only else None
+        return tool_id if tool_id is not None and self._is_offered(tool_id) else None
 
     def prompt(self, server: str, name: str) -> str:
         """Returns the name of a server's prompt here."""

@@ -16,7 +16,7 @@ from demiurge.errors import NotFound
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
-from demiurge.tools.ids import checked_id
+from demiurge.tools.ids import checked_id, in_lists
 
 __all__ = ["router"]
 
@@ -81,7 +81,8 @@ async def catalog(
     uses: Annotated[bool, Query(description="Count the calls of each tool among the newest records.")] = False,
 ) -> Catalog:
     """Lists the tools that a model may see: all of them, or those that are named. With `all` every tool of the world is
-    listed, and `tools_ref` is still of those that a model may see. The prompt tools follow, unless tools are named."""
+    listed, and `tools_ref` is still of those that a model may see. The tools of one's own come first, then those of MCP
+    servers, then the shipped ones; the prompt tools follow, unless tools are named."""
     offered = {spec["name"] for spec in (await world.info())["catalog"]}
     names = [checked_id(name) for name in chosen] if chosen else sorted(offered)
     for name in names:
@@ -90,7 +91,7 @@ async def catalog(
     views = {view["id"]: view for view in tool_views(world.manifest(), world.caller)}
     may_send = world.caller.has("agent")
     ref = await world.tools_ref(*names) if may_send and names else None
-    listed = sorted(views) if everything and not chosen else names
+    listed = sorted(views if everything and not chosen else names, key=in_lists)
     prompts = [] if chosen else [_row(tool) for tool in await world.prompt_tools.catalog()]
     if not uses:
         callables = [ToolView(**views[name]) for name in listed]
