@@ -100,10 +100,10 @@ def serve(
                 await asyncio.gather(following, return_exceptions=True)
                 await gateway.close()
 
-        if not (shipped or only or server):
-            output.notice("The tools that come with Demiurge are not offered; --shipped offers them too.")
         if sys.stdin.isatty():
             output.notice("Waiting for an MCP client on stdin: a client starts this command itself. Ctrl-C stops it.")
+            if not (shipped or only or server):
+                output.notice("The tools that come with Demiurge are not offered; --shipped offers them too.")
         serving = portal.start(run())
         try:
             portal.wait(serving)
