@@ -127,7 +127,7 @@ async def test_the_world_follows_an_upgrade_of_the_app_and_the_log_says_so(
         assert (await world.info())["own_manifest"] == own
         assert [(e["how"], e["changed"]) for e in world.manifest_log()] == [
             ("manifest set", None),
-            ("opened with", ["definitions"]),
+            ("opened with", ["settings"]),
         ]
         await assert_sound(world)
 
@@ -228,7 +228,8 @@ async def test_an_extension_is_set_and_left_again(folder: Path, tmp_path: Path) 
         await world.set_manifest(AIR)
         assert "extension" not in world.manifest()
         assert {**world.manifest(), "tool_policy": shipped["tool_policy"]} == shipped
-        assert [e["changed"] for e in world.manifest_log()] == [None, ["definitions"], ["policy"], ["definitions"]]
+        whole = ["definitions", "settings"]
+        assert [e["changed"] for e in world.manifest_log()] == [None, whole, ["policy"], whole]
         await assert_sound(world)
 
 

@@ -112,7 +112,7 @@ async def test_a_manifest_that_is_set_is_kept_by_the_world(tmp_path: Path) -> No
         await create_chat(world)
         folder = own_folder(tmp_path / "own", world.manifest())
         await world.set_manifest(folder)
-        assert log_entries(world)[-1] == ("user", "manifest set", ["definitions"])
+        assert log_entries(world)[-1] == ("user", "manifest set", ["definitions", "settings"])
         own, ref = (await world.info())["own_manifest"], (await world.info())["manifest"]
         await create_chat(world, "another")
         await assert_sound(world)

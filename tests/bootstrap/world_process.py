@@ -112,6 +112,9 @@ class Commands:
     async def set_manifest(self, folder: str, actor: str = "user", role: str = "user") -> None:
         await self.world.acting_as(Caller(actor, roles=(role,))).set_manifest(folder)
 
+    async def set_chat_settings(self, **given: Any) -> None:
+        await self.world.set_chat_settings(**given)
+
     async def refresh(self) -> bool:
         return await self.world.refresh_tools()
 

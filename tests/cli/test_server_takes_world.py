@@ -74,6 +74,11 @@ class Server:
         assert answer.is_success, answer.text
         return answer.json()
 
+    def get(self, token: str, path: str) -> Any:
+        answer = httpx.get(f"{self.url}{path}", headers={"authorization": f"Bearer {token}"}, timeout=LONGEST_S)
+        assert answer.is_success, answer.text
+        return answer.json()
+
     def kill(self) -> None:
         self.running.kill()
         self.running.wait(60)

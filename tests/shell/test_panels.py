@@ -186,6 +186,14 @@ async def test_the_manifest_lists_grants_policies_and_definitions_and_explains_d
     await expect(page.get_by_role("group", name="Definition demiurge/chat_plan@1")).to_contain_text('"defplan"')
 
 
+async def test_the_manifest_shows_the_system_prompt_and_who_set_it(screen: Screen) -> None:
+    await screen.served.world.set_chat_settings(system_prompt="Speak like a pirate.")
+    page = await screen.page("/manifest")
+    await expect(page.get_by_role("heading", name="System prompt")).to_be_visible()
+    await expect(page.get_by_text("Speak like a pirate.")).to_be_visible()
+    await expect(page.get_by_text("Set by user,")).to_be_visible()
+
+
 async def test_the_manifest_shows_allowed_hosts_as_a_grant_with_its_rule(screen: Screen) -> None:
     page = await screen.page("/tools")
 

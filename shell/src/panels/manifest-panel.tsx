@@ -4,6 +4,8 @@ import { useApprovals } from "../features/demiurge/approvals";
 import { AllRules } from "../features/demiurge/standing-rules";
 import { useLive } from "../live/use-live";
 import { moveFocus } from "../parts/list-keys";
+import { Moment } from "../parts/time";
+import { Verbatim } from "../parts/verbatim";
 import { defsGet, infoGet, manifestGet } from "../sdk";
 import { Explain } from "./explain";
 import { JsonView } from "./json-view";
@@ -36,6 +38,7 @@ export default function ManifestPanel() {
               In force: <code>{String(info.manifest)}</code>
             </p>
             {manifest.extension && <p>It extends the app {String(manifest.extension.root?.extends)}: the world keeps only what differs.</p>}
+            <SystemPrompt prompt={info.system_prompt} />
             <Explain />
             <h2>Tool policy</h2>
             <ToolPolicy policy={manifest.tool_policy ?? {}} />
@@ -55,6 +58,34 @@ export default function ManifestPanel() {
         )}
       </PanelState>
     </main>
+  );
+}
+
+/** What the model of each chat is told first, and who put it in force. A viewer may not read the text. */
+function SystemPrompt({ prompt }: { prompt: { text: string | null; is_default: boolean; by: string | null; at_ns: number | null } | null }) {
+  if (!prompt) return null;
+  return (
+    <>
+      <h2>System prompt</h2>
+      <p className="faint">
+        {prompt.is_default ? "The app's own." : prompt.by === null ? "This world's own." : <SetBy by={prompt.by} ns={prompt.at_ns!} />}
+      </p>
+      {prompt.text === null ? (
+        <p className="faint">Its text can't be read here.</p>
+      ) : (
+        <pre className="wrap">
+          <Verbatim text={prompt.text} />
+        </pre>
+      )}
+    </>
+  );
+}
+
+function SetBy({ by, ns }: { by: string; ns: number }) {
+  return (
+    <>
+      Set by <Verbatim text={by} />, <Moment ns={ns} />.
+    </>
   );
 }
 

@@ -83,7 +83,7 @@ class Catalogs:
         known = self._known
         found = known.get(caller)
         if found is None:
-            info = await world.info()
+            info = await world.backend.read.info()
             lists = info["catalog"], info.get("mcp_items", ())
             found = [tuple(map(ToolSpec.from_json, each)) for each in lists]
             if known is self._known:  # else the log has grown meanwhile, and this may be the catalog before that
@@ -115,7 +115,7 @@ class GatewayWorld:
         return self.world.caller
 
     async def world_id(self) -> str:
-        return str((await self.world.info())["world_id"])
+        return str((await self.world.backend.read.info())["world_id"])
 
     async def catalog(self) -> Sequence[ToolSpec]:
         await self.require_good()

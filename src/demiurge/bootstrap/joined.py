@@ -160,8 +160,9 @@ class Joined:
 
 
 def _following(store: Store, config: ProcessConfig, manifest: Manifest) -> ProcessConfig:
-    """Returns what a process goes on with after another one ran the world under `manifest`: the policy, the allowed
-    hosts and the system prompt that were named there stay, unless this process names its own."""
+    """Returns the configuration of a process after another one ran the world under `manifest`: the policy and the
+    allowed hosts that were named there stay, unless this process names its own; so do the system prompt and the
+    settings, which may have changed since this process agreed to them."""
     given, as_given = Definitions.of_node(manifest.node), policy_as_given(cbor.decode(manifest.node))
     usual = Folder.of(given.definitions, given.root).tool_policy()
     if not (_is_default(manifest, config.source) if usual is None else as_given.digest == usual.digest):
@@ -171,11 +172,11 @@ def _following(store: Store, config: ProcessConfig, manifest: Manifest) -> Proce
         config = replace(config, allowed_hosts=tuple(hosts))
     config = replace(config, observe_until_ns=manifest.observe_until_ns)
     prompt = manifest.settings.get("system_ref")
-    if prompt is not None and "system_ref" not in kept:
-        config = replace(config, kept_prompt=store.get_blob(prompt))
+    if prompt is not None and prompt != kept.get("system_ref"):
+        config = replace(config, system_prompt=None, kept_prompt=store.get_blob(prompt))
     settings = {name: manifest.settings[name] for name in CHAT_SETTINGS if name in manifest.settings}
-    named = {name: value for name, value in settings.items() if value != kept.get(name)}
-    return replace(config, settings={**named, **config.settings})
+    named = {name: value for name, value in settings.items() if name in config.settings or value != kept.get(name)}
+    return replace(config, settings=named)
 
 
 def _own_tools(toolset: Sequence[Mapping[str, Any]], source: ToolSource) -> list[Mapping[str, Any]]:

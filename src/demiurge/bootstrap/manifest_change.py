@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.manifest import Definitions, ManifestInForce, ProcessConfig
+from demiurge.bootstrap.manifest_settings import SETTINGS
 from demiurge.bootstrap.mcp_tools import is_servers
-from demiurge.errors import Conflict
+from demiurge.errors import Conflict, InvalidValue, UsageError
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
 from demiurge.tools.spec import ToolSpec
@@ -31,6 +33,8 @@ __all__ = [
     "OPENED",
     "OTHER_TOOLS",
     "POLICY_SET",
+    "PROMPT",
+    "SETTINGS_SET",
     "TOOLS_REFRESHED",
     "ManifestChange",
     "changed",
@@ -45,6 +49,7 @@ __all__ = [
 OPENED: Final = "opened with"
 MANIFEST_SET: Final = "manifest set"
 POLICY_SET: Final = "policy set"
+SETTINGS_SET: Final = "settings set"
 TOOLS_REFRESHED: Final = "tools refreshed"
 OBSERVED: Final = "policy observed"
 ENFORCED: Final = "policy enforced"
@@ -56,14 +61,17 @@ NO_CODE: Final = "no_code"
 OTHER_TOOLS: Final = "owned"
 """The code of an error: the process that owns the world has other tools."""
 
+PROMPT: Final = "prompt"
+"""The part of a manifest that the system prompt is, in the log of manifests."""
+
 _PARTS: Final = MappingProxyType(
     {"definitions": "definitions", "root": "definitions", "system": "definitions", "sources": "code"}
     | {ALLOWED_HOSTS: "hosts", "extension": "definitions", "tool_policy": "policy", "toolset": "tools"}
-    | {OBSERVE: "observing"}
+    | {OBSERVE: "observing", "settings": "settings", PROMPT: PROMPT}
 )
 
 
-_ASKED_FOR: Final = (MANIFEST_SET, POLICY_SET, TOOLS_REFRESHED, OBSERVED, ENFORCED)
+_ASKED_FOR: Final = (MANIFEST_SET, POLICY_SET, SETTINGS_SET, TOOLS_REFRESHED, OBSERVED, ENFORCED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,8 @@ class ManifestChange:
     """A change of the manifest in force; a part that is None stays as it is. `sources`: the digests of the reducers
     that the asking process means, by module. `specs`: the digests of the specs that it has of the definitions' tools,
     by name. `listed`: the source of the new tools, if the owner itself makes the change. `observe_until_ns`: the end of
-    observing, in nanoseconds of wall time; 0 ends it now."""
+    observing, in nanoseconds of wall time; 0 ends it now. `settings`: those of chats that change, by name;
+    `system_prompt`: the text that the model of each chat is told first."""
 
     how: str
     definitions: Definitions | None = None
@@ -81,6 +90,8 @@ class ManifestChange:
     specs: Mapping[str, str] = field(default_factory=dict)
     listed: ToolSource | None = None
     observe_until_ns: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    system_prompt: str | None = None
 
     def to_node(self) -> dict[str, Any]:
         """Returns the change as data, without code, for the owner's socket."""
@@ -93,6 +104,8 @@ class ManifestChange:
             "sources": dict(self.sources),
             "specs": dict(self.specs),
             "observe_until_ns": self.observe_until_ns,
+            "settings": dict(self.settings),
+            "system_prompt": self.system_prompt,
         }
 
     @classmethod
@@ -109,6 +122,8 @@ class ManifestChange:
                 {str(name): parse_ref(ref) for name, ref in node["sources"].items()},
                 {str(name): str(digest) for name, digest in node.get("specs", {}).items()},
                 observe_until_ns=node.get("observe_until_ns"),
+                settings=dict(node.get("settings", {})),
+                system_prompt=node.get("system_prompt"),
             )
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError("this is no change of a manifest") from error
@@ -128,7 +143,8 @@ def tools_of(given: Definitions, source: ToolSource) -> dict[str, str]:
 def changed(config: ProcessConfig, manifest: Manifest, change: ManifestChange) -> tuple[ProcessConfig, ManifestInForce]:
     """Returns what a process runs a world with after a change, of which it has all the code, and the manifest then.
 
-    Raises Conflict (`no_code`, `owned`: it has other tools), BadManifest."""
+    Raises Conflict (`no_code`, `owned`: it has other tools), BadManifest; InvalidValue, UsageError (`no_chats`) for
+    settings."""
     source = change.listed if change.listed is not None else config.source
     if change.tools is not None and _named(change.tools) != _named(ours := without_servers(source, change.tools)):
         others = _other_tools(change.tools, ours)
@@ -158,8 +174,20 @@ def changed(config: ProcessConfig, manifest: Manifest, change: ManifestChange) -
     after = replace(config, policy=change.policy) if change.policy is not None else config
     if change.observe_until_ns is not None:
         after = replace(after, observe_until_ns=change.observe_until_ns or None)
+    if change.settings or change.system_prompt is not None:
+        after = _with_settings(after, manifest, change)
     ruling = replace(after, source=source)
     return after, ruling.manifest_of(given or Definitions.of_node(manifest.node), new=given is not None)
+
+
+def _with_settings(config: ProcessConfig, manifest: Manifest, change: ManifestChange) -> ProcessConfig:
+    if CHAT not in Definitions.of_node(manifest.node).modules():
+        raise UsageError("This world has no chats, so it takes no system prompt and no settings.", code="no_chats")
+    for name, value in change.settings.items():
+        if (setting := SETTINGS.get(name)) is None or not setting.accepts(value):
+            raise InvalidValue(f"is {setting.words if setting is not None else 'no setting'}", path=name)
+    config = replace(config, settings={**config.settings, **change.settings})
+    return config if change.system_prompt is None else replace(config, system_prompt=change.system_prompt)
 
 
 def lacking_code(manifest: Manifest, source: ToolSource) -> list[str]:
@@ -187,10 +215,16 @@ def without_servers(source: ToolSource, but: Iterable[ToolSpec] = ()) -> list[To
 
 
 def changed_parts(old: bytes, new: bytes) -> list[str]:
-    """Returns in which parts the nodes of two manifests differ: of `code`, `definitions`, `hosts`, `policy` and
-    `tools`."""
-    before, after = cbor.decode(old), cbor.decode(new)
+    """Returns in which parts the nodes of two manifests differ: of `code`, `definitions`, `hosts`, `observing`,
+    `policy`, `prompt`, `settings` and `tools`."""
+    before, after = _with_settings_apart(cbor.decode(old)), _with_settings_apart(cbor.decode(new))
     return sorted({part for key, part in _PARTS.items() if before.get(key) != after.get(key)})
+
+
+def _with_settings_apart(node: Mapping[str, Any]) -> dict[str, Any]:
+    settings = dict(node["root"].get("settings", {}))
+    root = {name: value for name, value in node["root"].items() if name != "settings"}
+    return {**node, "root": root, PROMPT: settings.pop("system_ref", None), "settings": settings}
 
 
 def _digests(source: ToolSource) -> dict[str, str]:

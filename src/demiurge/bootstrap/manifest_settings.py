@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.bootstrap.shipped_tools import CORE_PACK_SETTINGS
@@ -18,7 +18,7 @@ from demiurge.values.refs import parse_ref
 from demiurge.world.manifest import Folder, Problem, problems
 from demiurge.world.manifest.shapes import did_you_mean
 
-__all__ = ["SETTINGS", "folder_problems"]
+__all__ = ["EVIDENCE", "SETTINGS", "Evidence", "folder_problems"]
 
 MOST: Final = 2**63 - 1
 """The largest whole number of a setting."""
@@ -26,6 +26,12 @@ LONGEST_SHOWN: Final = 60
 """The most characters of a value that a problem quotes."""
 CODE: Final = frozenset({"defmodule", "defeffect"})
 """Kinds of definitions that come with code, which may read settings of its own."""
+
+
+Evidence = Literal["off", "mark", "retry", "refuse"]
+"""The consequence of an answer whose evidence does not hold (docs/evidence.md)."""
+
+EVIDENCE: Final[tuple[Evidence, ...]] = get_args(Evidence)
 
 
 class Setting(NamedTuple):
@@ -72,7 +78,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "max_tool_rounds": _whole(0),
     "system_ref": Setting("the ref of a blob", lambda value: isinstance(value, str) and _holds(parse_ref, value)),
     "prompt_catalog": _one_of("index", "full", "off"),
-    "evidence": _one_of("off", "mark", "retry", "refuse"),
+    "evidence": _one_of(*EVIDENCE),
     "chief": Setting("a provider and a model, such as anthropic/claude-sonnet-4-5", _is_model),
     "core_pack": _one_of(*CORE_PACK_SETTINGS),
     "model_runs": Setting(

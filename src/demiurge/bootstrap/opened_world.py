@@ -15,6 +15,7 @@ from demiurge.bootstrap.connections import Connections
 from demiurge.bootstrap.issues import IssueBoard
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.manifest import Code
+from demiurge.bootstrap.manifest_settings import Evidence
 from demiurge.bootstrap.mcp_servers import McpServers
 from demiurge.bootstrap.opening import Opening
 from demiurge.bootstrap.prompt_tools import PromptToolRegistry
@@ -70,6 +71,7 @@ class OpenedWorld(WorldLifetime):
         max_tokens: int | None = None,
         temperature: float | str | None = None,
         window_turns: int | None = None,
+        evidence: Evidence | None = None,
         environment: Mapping[str, str] | None = None,
         create: bool = True,
         perform: bool = True,
@@ -104,7 +106,8 @@ class OpenedWorld(WorldLifetime):
           may be an object with `async generate(request, *, on_event=None)` in place of a name, such as a ScriptedModel:
           it needs no key, is recorded as the provider `python`, and answers in this process alone.
         - `max_tokens`: the most tokens of an answer in chats that have no limit of their own; `temperature`: 0 to 2;
-          `window_turns`: how many turns of a chat the model is told. None keeps the setting of the manifest.
+          `window_turns`: how many turns of a chat the model is told; `evidence`: what becomes of an answer whose
+          evidence does not hold, "off", "mark", "retry" or "refuse". None keeps the setting of the manifest.
         - `environment`: the variables that hold keys and folders; None is `os.environ`.
         - `create`: False raises NotFound if there is no world.
         - `perform`: False takes events in and leaves their effects to the process that opens the world next.
@@ -157,6 +160,7 @@ class OpenedWorld(WorldLifetime):
                 max_tokens=max_tokens,
                 temperature=temperature,
                 window_turns=window_turns,
+                evidence=evidence,
                 create=create,
                 perform=perform,
                 read_only=read_only,

@@ -20,11 +20,13 @@ from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.cost import DAYS, cost_with_budgets, today
 from demiurge.bootstrap.fork import Fork, absolute
 from demiurge.bootstrap.manifest import read_definitions
-from demiurge.bootstrap.manifest_change import ENFORCED, OBSERVED, POLICY_SET, ManifestChange
+from demiurge.bootstrap.manifest_change import ENFORCED, OBSERVED, POLICY_SET, SETTINGS_SET, ManifestChange
+from demiurge.bootstrap.manifest_settings import Evidence
 from demiurge.bootstrap.observing import Observing, observing
 from demiurge.bootstrap.opened_world import OpenedWorld
 from demiurge.bootstrap.policy_suggestion import PolicySuggestion, suggest_policy
 from demiurge.bootstrap.secrets import open_vault
+from demiurge.bootstrap.system_prompt import SystemPrompt, checked_system_prompt, system_prompt_of
 from demiurge.bootstrap.toolset import store_toolset
 from demiurge.bootstrap.trust.observing_end import check_end, keep_end
 from demiurge.bootstrap.world_cost import CostTable, WorldCost
@@ -256,7 +258,7 @@ class World(OpenedWorld):
     async def seal(self, alias: str, value: Secret) -> Ref:
         """Stores `value` sealed for `alias`, as `vault.put` takes it: in this world, for that name, this user's vault
         opens it. Raises InvalidValue, Unavailable (no vault)."""
-        sealing = Sealing(open_vault(self.opening.options.environment), (await self.info())["world_id"])
+        sealing = Sealing(open_vault(self.opening.options.environment), (await self.backend.read.info())["world_id"])
         return self.blobs.put(sealing.seal(alias, value, SystemEntropy().token(16)))
 
     def manifest(self) -> dict[str, Any]:
@@ -269,9 +271,9 @@ class World(OpenedWorld):
         """Returns every change of the manifest in force, oldest first: `{seq, at_ns, caller, how, manifest, old,
         changed}`.
 
-        `how` is `opened with`, `manifest set`, `policy set`, `policy observed`, `policy enforced` or `tools refreshed`;
-        `changed` names the parts (`code`, `definitions`, `hosts`, `observing`, `policy`, `tools`), and is None for the
-        first one. Empty until the first event."""
+        `how` is `opened with`, `manifest set`, `policy set`, `policy observed`, `policy enforced`, `settings set` or
+        `tools refreshed`; `changed` names the parts (`code`, `definitions`, `hosts`, `observing`, `policy`, `prompt`,
+        `settings`, `tools`), and is None for the first one. Empty until the first event."""
         return self.backend.read.manifest_log()
 
     async def set_manifest(self, folder: str | os.PathLike[str]) -> None:
@@ -286,6 +288,22 @@ class World(OpenedWorld):
         (`bad_policy`), Unavailable."""
         require_policy(policy)
         await self.backend.keep.replace_manifest(ManifestChange(POLICY_SET, policy=policy))
+
+    async def set_chat_settings(self, *, system_prompt: str | None = None, evidence: Evidence | None = None) -> None:
+        """Puts a system prompt of 1 to 32,768 characters, or what becomes of answers whose evidence does not hold
+        ("off", "mark", "retry", "refuse"), in force for all chats, also when another process owns the world, until the
+        world is closed; each chat takes it at its next event. None changes nothing. Raises InvalidValue, UsageError
+        (`no_chats`, `role_missing`), Unavailable."""
+        settings = {} if evidence is None else {"evidence": evidence}
+        prompt = checked_system_prompt(system_prompt) if system_prompt is not None else None
+        if settings or prompt is not None:
+            change = ManifestChange(SETTINGS_SET, settings=settings, system_prompt=prompt)
+            await self.backend.keep.replace_manifest(change)
+
+    async def system_prompt(self) -> SystemPrompt | None:
+        """Returns what the model of each chat is told first, who put it in force and when; None in a world without
+        chats."""
+        return await asyncio.to_thread(system_prompt_of, self.backend)
 
     async def observe_policy(self, until: datetime | None) -> str | None:
         """Has the tool policy's denials and required approvals of trusted MCP tools recorded and not enforced, up to
@@ -317,11 +335,13 @@ class World(OpenedWorld):
 
     async def info(self) -> dict[str, Any]:
         """Returns `{world_id, manifest, settings, catalog, tools, notices, missing, origin, own_manifest, adopted,
-        unfit}`: `tools` names all that this process can run, `catalog` is what the policy lets a model see; `missing`
-        are modules whose code is not here, `origin` is the `{world_id, position}` that this is a fork of, or None,
+        unfit, system_prompt}`: `tools` names all that this process can run, `catalog` is what the policy lets a model
+        see; `missing` are modules whose code is not here, `origin` is the `{world_id, position}` of the fork's source,
         `own_manifest` the hash of the definitions that the world keeps, None for the shipped app's, `adopted` says
-        whether the user accepted them here, and `unfit` why they do not fit this program's app, which they extend."""
-        return await self.backend.read.info()
+        whether the user accepted them here, and `unfit` why they do not fit this program's app, which they extend.
+        `system_prompt` has the fields of `SystemPrompt`, or is None."""
+        prompt = await self.system_prompt()
+        return {**await self.backend.read.info(), "system_prompt": asdict(prompt) if prompt is not None else None}
 
     def chat(self, chat_id: str = "main") -> Chat:
         """Returns the chat with this id; its first message creates it. Raises InvalidValue if the id is no text."""

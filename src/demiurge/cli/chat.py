@@ -19,6 +19,7 @@ from demiurge.bootstrap.models import LOCALS, choose
 from demiurge.bootstrap.trust.world_profile import WorldProfile, remember
 from demiurge.cli import output
 from demiurge.cli.argument import new_chat_id, utf8_text
+from demiurge.cli.chat_settings import chat_setting_options, put_chat_settings
 from demiurge.cli.chat_verbs import DEFAULT_CHAT, verbs
 from demiurge.cli.command import Command, Group
 from demiurge.cli.conversation import Conversation, TurnTerms, refuse_while_waiting, require_done, turn_document
@@ -115,7 +116,6 @@ class _ChatCommand(Command):
 @click.option(
     "--provider", metavar="P", help="openai-responses, openai-chat, openai-chat-json, anthropic, local or local-json."
 )
-@click.option("--system", metavar="@FILE|TEXT", help="The system prompt.")
 @click.option(
     "--max-tokens",
     type=click.IntRange(min=1),
@@ -140,6 +140,7 @@ class _ChatCommand(Command):
 @click.option(
     "--no-tool-catalog", is_flag=True, help="Leave the catalog of prompt tools out of the turns of this command."
 )
+@chat_setting_options
 @running_options
 @click.option("--yes", is_flag=True, help="Approve every call that needs approval; the journal records this.")
 def command(
@@ -179,6 +180,8 @@ def command(
     with opened(options, create=True) as (world, portal):
         if is_served:
             chosen = world.choice
+        else:
+            put_chat_settings(world, portal, requested)
         _tell_of_owner(world, requested)
         keep_first(requested)
         if world.owned:

@@ -24,8 +24,8 @@ __all__ = ["command"]
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--at", type=click.IntRange(min=0), metavar="POSITION", help="Fork after this record; default: the last.")
 def command(folder: Path, at: int | None) -> None:
-    """Make a new world in DIR, a new or empty folder, with this one's past. The tools, hosts and policy that are
-    remembered for this world are remembered for the new one too.
+    """Make a new world in DIR, a new or empty folder, with this one's past. What is remembered for this world (tools,
+    hosts, policy, system prompt, evidence) is remembered for the new one too.
 
     `demiurge journal tail` shows positions; a position inside a step means the end of the step. Work that was open
     there ends in the new world as unknown_outcome. This world stays as it is.
@@ -55,7 +55,7 @@ def command(folder: Path, at: int | None) -> None:
 
 
 def _keep_for_fork(fork: Path, profile: WorldProfile) -> str:
-    """Remembers the tools, hosts and policy of a profile for a fork that this user made. Returns the options to name
+    """Remembers the options of a profile for a fork that this user made. Returns the options to name
     them if they can't be remembered, else ""."""
     options = remembered_words(profile)
     if not options:
@@ -63,7 +63,7 @@ def _keep_for_fork(fork: Path, profile: WorldProfile) -> str:
 
     def change(made: WorldProfile) -> WorldProfile:
         said = replace(made, tools=profile.tools, folders=profile.folders, policy=profile.policy)
-        return replace(said, hosts=profile.hosts)
+        return replace(said, hosts=profile.hosts, system=profile.system, evidence=profile.evidence)
 
     try:
         saved = remember(os.environ, fork, change)

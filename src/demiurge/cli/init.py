@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,6 +14,7 @@ from demiurge.bootstrap.tokens import NewToken
 from demiurge.bootstrap.trust.world_profile import WorldProfile, remembered_words
 from demiurge.bootstrap.trust.world_profile import forget as forget_world
 from demiurge.cli import output
+from demiurge.cli.chat_settings import chat_setting_options, put_chat_settings
 from demiurge.cli.command import Command
 from demiurge.cli.hints import command_line
 from demiurge.cli.settings import settings
@@ -32,31 +34,32 @@ __all__ = ["command"]
 )
 @click.option("--allow-host", metavar="HOST", multiple=True, help=ALLOW_HOST)
 @click.option("--policy", metavar="FILE", help="The tool policy to remember.")
-@click.option("--forget", is_flag=True, help="Forget the tools, hosts and policy of this world first.")
-def command(
-    manifest: Path | None, tools: tuple[str, ...], allow_host: tuple[str, ...], policy: str | None, forget: bool
-) -> None:
+@chat_setting_options
+@click.option("--forget", is_flag=True, help="Forget the tools, hosts, policy, --system and --evidence first.")
+def command(manifest: Path | None, forget: bool, **named: Any) -> None:
     """Make a world in the folder that -w names; an existing world is not changed.
 
     Prints a token for the HTTP API of a new world (role user). It is shown once; `demiurge tokens` lists, adds and
     revokes tokens.
 
-    --tools, --allow-host and --policy are remembered for this user, world and folder, so that later commands need not
-    name them.
+    --tools, --allow-host, --policy, --system and --evidence are remembered for this user, world and folder, so that
+    later commands need not name them.
     """
     folder = settings().folder().absolute()
-    running = RunOptions(tools, allow_host, policy)
+    running = RunOptions(**named)
     token: NewToken | None = None
     if forget:
         output.notice(_forgotten_words(forget_world(os.environ, folder)))
     try:
         with opened(running if running != RunOptions() else None) as (world, portal):
+            put_chat_settings(world, portal, running)
             made, info, chats = False, portal.run(world.info()), _has_chats(world)
     except NotFound as error:
         if error.code != "no_world":
             raise
         with opened(running, create=True, manifest=manifest) as (world, portal):
             token = portal.run(world.tokens.add(USER.actor, USER.roles, label="made by init"))
+            put_chat_settings(world, portal, running)
             made, info, chats = True, portal.run(world.info()), _has_chats(world)
     if manifest is not None and not made:
         raise Conflict(

@@ -13,6 +13,7 @@ import click
 
 from demiurge.bootstrap.models import LOCALS
 from demiurge.cli import output
+from demiurge.cli.chat_settings import chat_setting_options, put_chat_settings
 from demiurge.cli.command import Command
 from demiurge.cli.settings import settings
 from demiurge.cli.world import RunOptions, opened, running_options
@@ -49,6 +50,7 @@ THROUGH_ANOTHER = (
     metavar="N",
     help="The most connections at a time. [default: half of the file descriptors, at most 4096]",
 )
+@chat_setting_options
 @running_options
 def command(
     host: str,
@@ -90,10 +92,12 @@ def command(
     )
     if not options.is_local and not options.tls:
         output.notice(f"Whoever can reach {host} can read what is sent: use --tls-cert, or a proxy that speaks HTTPS.")
-    opening = opened(RunOptions(**running), create=True, page_url=options.page_url, serves=True)
+    given = RunOptions(**running)
+    opening = opened(given, create=True, page_url=options.page_url, serves=True)
     with listening, opening as (world, portal):
         if world.read_only is not None:
             raise Unavailable(world.read_only, code="read_only")
+        put_chat_settings(world, portal, given)
         if mcp_server is not None:
             portal.run(world.mcp.show(mcp_server))  # refuses a name that no server has
         server = _server(world, options, tls_cert, tls_key)

@@ -14,10 +14,10 @@ import click
 
 from demiurge.bootstrap import World
 from demiurge.bootstrap.backend.ownership import is_open, last_change
+from demiurge.bootstrap.manifest_settings import Evidence
 from demiurge.bootstrap.trust.world_profile import MOVED, NotRecalled, WorldProfile, recall, remember, remembered_words
 from demiurge.capabilities.http.hosts import checked_hosts
 from demiurge.cli import logs, output
-from demiurge.cli.argument import read_text
 from demiurge.cli.code import Code, folders_of, load_code
 from demiurge.cli.portal import Portal
 from demiurge.cli.settings import settings
@@ -58,13 +58,15 @@ class Opened(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """The options for running a world's effects. `tools`: dotted module names; `allow_host`: hosts that tools may ask;
-    `policy`: a file."""
+    `policy`: a file; `system`: the text of the system prompt and `evidence`: a setting, which `put_chat_settings` puts
+    in force."""
 
     tools: tuple[str, ...] = ()
     allow_host: tuple[str, ...] = ()
     policy: str | None = None
     base_url: str | None = None
     system: str | None = None
+    evidence: Evidence | None = None
     provider: str | None = None
     model: str | None = None
 
@@ -112,7 +114,6 @@ def opened(
         return
     if chosen.folder().is_file():
         raise InvalidValue(f"{chosen.folder()} is a file: name the folder of a world with -w.", code="bad_world")
-    system = read_text(requested.system) if requested.system is not None else None
     loaded = (
         _LoadedOptions()
         if read_only
@@ -124,7 +125,8 @@ def opened(
             chosen.folder(),
             loaded.code.tools,
             loaded.policy,
-            system,
+            loaded.system,
+            evidence=loaded.evidence,
             provider=requested.provider,
             model=requested.model,
             base_url=requested.base_url,
@@ -143,23 +145,24 @@ def opened(
         )
 
     with Portal() as portal:
-        may_forget = loaded.remembered and manifest is None
+        without = _LoadedOptions() if loaded.remembered else loaded._replace(system=None, evidence=None)
+        may_forget = without != loaded and manifest is None
         try:
             world = begin(loaded)
         except Conflict as conflict:
             if conflict.code != "owned" or not may_forget:
                 raise
-            world, may_forget = begin(_LoadedOptions()), False
+            world, may_forget = begin(without), False
         try:
             try:
                 portal.run(world.__aenter__())
             except Conflict as conflict:  # a server goes on until here
                 if conflict.code != "owned" or not may_forget:
                     raise
-                world = begin(_LoadedOptions())
+                world = begin(without)
                 portal.run(world.__aenter__())
             yield Opened(portal.run(_as_caller(world, chosen.caller_token())), portal)
-            for text in portal.run(world.info())["notices"]:
+            for text in portal.run(world.backend.read.info())["notices"]:
                 output.notice(text)
         finally:
             portal.run(world.close())
@@ -169,8 +172,8 @@ def _require_no_options(requested: RunOptions, manifest: Path | None, accept_los
     """Raises click.UsageError for options that say how a world is opened: a server has opened its world already."""
     if requested != RunOptions() or manifest is not None:
         raise click.UsageError(
-            "Tools, hosts, policy, model, provider, address, system prompt and manifest are chosen where the world is "
-            "opened: give these options to `demiurge serve`."
+            "Tools, hosts, policy, model, provider, address, system prompt, evidence and manifest are chosen where the "
+            "world is opened: give these options to `demiurge serve`."
         )
     if accept_losses is not None:
         settings().folder()
@@ -226,12 +229,14 @@ def while_it_lasts() -> Iterator[None]:
 
 
 class _LoadedOptions(NamedTuple):
-    """`remembered`: no option was given on this command line."""
+    """`remembered`: no option was given on this command line. `system` and `evidence` are the remembered ones."""
 
     code: Code = Code()
     policy: ToolPolicy | None = None
     hosts: tuple[str, ...] = ()
     remembered: bool = False
+    system: str | None = None
+    evidence: Evidence | None = None
 
 
 def recalled(requested: RunOptions) -> WorldProfile:
@@ -253,7 +258,8 @@ def _load_options(requested: RunOptions, *, looking: bool) -> _LoadedOptions:
         profile = recalled(requested)
         code = load_code(requested.tools) if requested.tools else _remembered_code(profile)
         policy = ToolPolicy.load(requested.policy) if requested.policy is not None else _remembered_policy(profile)
-        return _LoadedOptions(code, policy, checked_hosts(requested.allow_host or profile.hosts), not said)
+        hosts = checked_hosts(requested.allow_host or profile.hosts)
+        return _LoadedOptions(code, policy, hosts, not said, profile.system, profile.evidence)
     except DemiurgeError as error:
         if said or not looking:
             raise
@@ -327,14 +333,14 @@ def keep(running: RunOptions) -> None:
     said |= {"policy": str(Path(running.policy).absolute())} if running.policy else {}
     saved = remember(os.environ, folder, lambda profile: replace(profile, **said))
     if saved is not None:
-        output.notice(f"Remembered for this world: {remembered_words(saved)}.")
+        output.notice(f"Remembered for this world: {_words_of(saved, REMEMBERED)}.")
 
 
 def keep_first(running: RunOptions) -> None:
     """Remembers the given tools, hosts and policy only if nothing is remembered of this world. Else prints what is used
     as remembered, and which options count for this command alone."""
     profile = recalled(running)
-    if not remembered_words(profile):
+    if not _words_of(profile, REMEMBERED):
         keep(running)
         return
     given = WorldProfile(tools=running.tools, hosts=running.allow_host, policy=running.policy)

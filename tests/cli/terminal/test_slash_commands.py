@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_an_unknown_command_gets_a_suggestion() -> None:
 
 
 def test_the_commands_are_those_of_the_documentation() -> None:
-    names = "help approve reject why tools cost attach model new chats trace undo quit"
+    names = "help approve reject why tools cost attach model system new chats trace undo quit"
     assert list(COMMANDS) == names.split()
 
 
@@ -355,3 +356,9 @@ def test_an_undo_of_nothing_says_so(talk: Callable[..., Done], provider: Provide
     done = talk("Hello.", "/undo", "/cost")
     assert "The last turn changed no file in a workspace." in done.out
     assert "Chat main, " in done.out
+
+
+def test_the_system_prompt_is_shown_and_set(talk: Callable[..., Done]) -> None:
+    shown = talk("/system", "/system Speak like a pirate.").out
+    assert "The system prompt of the app:" in shown
+    assert re.search(r"The system prompt of this world, set by user at [-\d]+ [:\d]+Z:\s+Speak like a pirate\.", shown)

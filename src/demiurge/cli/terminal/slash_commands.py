@@ -20,11 +20,14 @@ from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.cost import DAYS, cost_with_budgets
 from demiurge.bootstrap.message_body import read_attachment
 from demiurge.bootstrap.models import Choice
+from demiurge.bootstrap.system_prompt import checked_system_prompt
 from demiurge.bootstrap.tool_view import tool_views
 from demiurge.bootstrap.trace_view import records_of_chat, trace_trees
 from demiurge.bootstrap.undo import undo_turn
 from demiurge.cli import output
 from demiurge.cli.approval import Decision, describe
+from demiurge.cli.argument import read_text
+from demiurge.cli.chat_settings import prompt_lines, put_chat_settings
 from demiurge.cli.chat_verbs import chat_summary
 from demiurge.cli.conversation import Given, asked
 from demiurge.cli.cost import COST_TABLES, cost_lines
@@ -32,6 +35,7 @@ from demiurge.cli.hints import runnable
 from demiurge.cli.terminal.tool_table import plain_table, tool_list, tool_page
 from demiurge.cli.terminal.why import why_lines
 from demiurge.cli.trace import trace_lines
+from demiurge.cli.world import RunOptions
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.models.providers import PROVIDERS
 from demiurge.tools.ids import canonical_id
@@ -199,6 +203,12 @@ def _model(talk: Talk, text: str) -> None:
     talk.show(f"{talk.choice.model} ({talk.choice.provider}) answers the next message.")
 
 
+def _system(talk: Talk, text: str) -> None:
+    if text:
+        put_chat_settings(talk.world, talk.portal, RunOptions(system=checked_system_prompt(read_text(text))))
+    talk.show(*prompt_lines(talk.portal.run(talk.world.system_prompt())))
+
+
 def _new(talk: Talk, text: str) -> None:
     known = set(talk.portal.run(talk.world.keys(CHAT)))
     if text in known:
@@ -254,6 +264,7 @@ COMMANDS: Final[Mapping[str, SlashCommand]] = {
     "cost": SlashCommand("[TABLE]", "Say what this chat cost; of the world by chat, day, model or tool.", _cost),
     "attach": SlashCommand("[FILE]", "Send a file with the next message; clear takes them back.", _attach),
     "model": SlashCommand("[MODEL]", "Let another model answer: MODEL, PROVIDER or PROVIDER/MODEL.", _model),
+    "system": SlashCommand("[TEXT]", "Show the system prompt of all chats, or set it: TEXT or @FILE.", _system),
     "new": SlashCommand("[CHAT]", "Begin another chat.", _new),
     "chats": SlashCommand("[CHAT]", "List the chats, or go on with one.", _chats),
     "trace": SlashCommand("[N]", "Show what the last message caused; of the last N events.", _trace),

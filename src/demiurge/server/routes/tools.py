@@ -83,7 +83,7 @@ async def catalog(
     """Lists the tools that a model may see: all of them, or those that are named. With `all` every tool of the world is
     listed, and `tools_ref` is still of those that a model may see. The tools of one's own come first, then those of MCP
     servers, then the shipped ones; the prompt tools follow, unless tools are named."""
-    offered = {spec["name"] for spec in (await world.info())["catalog"]}
+    offered = {spec["name"] for spec in (await world.backend.read.info())["catalog"]}
     names = [checked_id(name) for name in chosen] if chosen else sorted(offered)
     for name in names:
         if name not in offered:
