@@ -84,8 +84,7 @@ $(VENV)/%.ready: requirements/%.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Demiurge needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo "Making $(VENV) ..." >&2; rm -rf $(VENV); $(PYTHON) -m venv $(VENV) || \
 		{ echo "python's venv is missing: on Debian and Ubuntu, apt install python3-venv" >&2; exit 1; }; }
-	@echo "Installing the packages of requirements/$*.txt ..." >&2
-	@$(PIP) install --require-hashes -r requirements/$*.txt >&2
+	@$(BIN)/python requirements/install.py requirements/$*.txt
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q -j 0 src/demiurge
 	@touch $@

@@ -58,4 +58,6 @@ def _reason(outcome: CallOutcome) -> str:
             f"Nobody has trusted the text that {server} lists for this tool now. `demiurge mcp show {server}` shows "
             f"it, `demiurge mcp diff {server}` what changed."
         )
+    if outcome.error_code == ToolErrorCode.UNKNOWN_OUTCOME:
+        return runnable(f"unknown_outcome: {outcome.message} It is not made again; `demiurge doubts ls` lists it.")
     return told_problem(outcome.error_code, outcome.message, outcome.content)
