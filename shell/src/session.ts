@@ -4,6 +4,9 @@ import type { Session } from "./sdk";
 
 export const SessionContext = createContext<Session | null>(null);
 
+/** Returns whether a caller is a person with every right: it names chats, and decides on tools and servers. */
+export const isUser = ({ roles }: Session) => roles.includes("user");
+
 /** Returns whether a caller may send messages, and read all records. */
 export const maySend = ({ roles }: Session) => roles.includes("user") || roles.includes("agent");
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,41 @@ def test_a_chat_gets_another_title(demiurge: Any, provider: Any) -> None:
     assert listed["title"] == "Ada's chat"
     unknown = demiurge("chat", "rename", "none", "Title")
     assert (unknown.status, "There is no chat none" in unknown.err) == (1, True)
+
+
+def test_a_chat_without_a_title_is_listed_by_the_time_of_its_first_message(demiurge: Any, provider: Any) -> None:
+    provider.say(provider.answer(provider.text("Hello.")))
+    demiurge("chat", "-m", "Hello")
+    assert re.search(r"^main .* Untitled, \d{1,2} [A-Z][a-z]{2} \d\d:\d\d$", demiurge("chat", "ls").out, re.MULTILINE)
+
+
+def test_a_chat_is_archived_and_taken_back(demiurge: Any, provider: Any) -> None:
+    provider.say(provider.answer(provider.text("Hello.")))
+    for chat in ("main", "other"):
+        demiurge("chat", chat, "-m", "Hello")
+
+    def listed(*options: str) -> list[str]:
+        return [chat["chat_id"] for chat in demiurge("chat", "ls", "--json", *options).document["chats"]]
+
+    assert "`demiurge chat unarchive main` takes it back" in demiurge("chat", "archive", "main").out
+    assert (listed(), listed("--archived")) == (["other"], ["main"])
+    assert "in the lists again" in demiurge("chat", "unarchive", "main").out
+    assert (listed(), listed("--archived")) == (["main", "other"], [])
+    assert demiurge("chat", "archive", "none").status == 1
+
+
+def test_a_chat_is_exported_whole(demiurge: Any, provider: Any, tmp_path: Path) -> None:
+    provider.say(provider.answer(provider.text("Hello Ada.")))
+    demiurge("chat", "-m", "I am Ada.")
+    demiurge("chat", "rename", "main", "Ada")
+    exported = demiurge("chat", "export").document
+    assert (exported["format"], exported["title"], exported["prompt_tokens"]) == ("demiurge.chat/1", "Ada", 10)
+    assert "# Ada\n" in demiurge("chat", "export", "--format", "markdown").out
+    for name, begins in (("ada.md", "# Ada\n"), ("ada.json", '{\n  "format": "demiurge.chat/1"')):
+        assert "Wrote" in demiurge("chat", "export", "main", "--out", str(tmp_path / name)).out
+        assert (tmp_path / name).read_text("utf-8").startswith(begins)
+    assert demiurge("--json", "chat", "export", "--format", "markdown").status == 2
+    assert demiurge("chat", "export", "none").status == 1
 
 
 def test_lines_from_a_pipe_are_turns(demiurge: Any, provider: Any) -> None:

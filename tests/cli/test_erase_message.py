@@ -62,7 +62,7 @@ def test_a_users_message_is_in_one_blob_and_in_nothing_else(demiurge: Run, world
     records = demiurge("journal", "export", "--json").out.encode()
     assert CANARY not in records
     [chat] = demiurge("chat", "ls", "--json").document["chats"]
-    assert chat["title"] == "main"
+    assert chat["name"].startswith("Untitled, ")
     TypedLines(world).add([SECRET, "another line"])
     done = demiurge("erase", said, "--why", "asked to", "--json")
     assert (done.status, done.document["done"], done.document["lines"]) == (0, True, 1)

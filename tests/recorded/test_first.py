@@ -61,7 +61,9 @@ def test_seals_from_before_the_archive_and_the_fork_hold(recording: Recording, d
 def test_a_recorded_chat_can_be_shown(demiurge: Any, chat: str) -> None:
     shown = demiurge("desk", "chat", "show", chat)
     assert shown["messages"][0]["role"] == "user"
-    assert demiurge("desk", "chat", "export", chat)["messages"] == shown["messages"]
+    exported = demiurge("desk", "chat", "export", chat)["messages"]
+    assert exported == [{**whole, **each} for whole, each in zip(exported, shown["messages"], strict=True)]
+    assert all(each["at_ms"] is not None for each in exported if each["role"] == "user")
     assert demiurge("desk", "trace", "--chat", chat)
 
 

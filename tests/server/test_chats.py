@@ -198,6 +198,39 @@ async def test_a_chat_gets_another_title(served: Served) -> None:
     assert (await user.get("/api/chats/c1")).json()["title"] == "Workshop"
 
 
+async def test_a_chat_is_archived_and_taken_back(served: Served) -> None:
+    user, viewer = await served.client(), await served.client("viewer")
+    for chat_id in ("c1", "c2"):
+        await user.post("/api/chats", json={"chat_id": chat_id})
+
+    async def listed(**query: bool) -> list[str]:
+        return [chat["chat_id"] for chat in (await user.get("/api/chats", params=query)).json()["chats"]]
+
+    archived = await user.patch("/api/chats/c1", json={"archived": True})
+    assert (archived.status_code, archived.json()["archived"]) == (200, True)
+    assert archived.json()["name"].startswith("Untitled, ")
+    assert (await listed(), await listed(archived=True)) == (["c2"], ["c1"])
+    assert (await viewer.patch("/api/chats/c1", json={"archived": False})).status_code == 403
+    assert (await user.patch("/api/chats/none", json={"archived": True})).status_code == 404
+    await user.patch("/api/chats/c1", json={"archived": False, "title": "Back"})
+    assert (await listed(), await listed(archived=True)) == (["c1", "c2"], [])
+
+
+async def test_a_chat_is_downloaded_whole(served: Served) -> None:
+    served.provider.say(served.provider.answer(served.provider.text("Good day.")))
+    user = await served.client()
+    await user.post("/api/chats", json={"chat_id": "c1", "title": "Shop"})
+    await user.post("/api/chats/c1/messages", json={"text": "Hello", "wait": True})
+    exported = await user.get("/api/chats/c1/export")
+    assert exported.headers["content-disposition"] == 'attachment; filename="chat.json"'
+    assert (exported.json()["title"], len(exported.json()["messages"])) == ("Shop", 2)
+    page = await user.get("/api/chats/c1/export", params={"format": "markdown"})
+    assert page.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert page.text.startswith("# Shop\n")
+    assert (await user.get("/api/chats/none/export")).status_code == 404
+    assert (await user.get("/api/chats/c1/export", params={"format": "pdf"})).status_code == 422
+
+
 async def test_a_message_that_skips_the_tool_catalog_says_so_to_everyone_who_reads_it(served: Served) -> None:
     served.provider.say(served.provider.answer(served.provider.text("Good day.")))
     user = await served.client()

@@ -79,6 +79,7 @@ ROWS = {
     "PATCH /api/chats/{chat_id}": Row(USER, body={"title": "New"}),
     "GET /api/chats/{chat_id}/messages": Row(ALL),
     "POST /api/chats/{chat_id}/messages": Row(WRITES, 202, body={"text": "x", "wait": True}),
+    "GET /api/chats/{chat_id}/export": Row(RECORDS),
     "GET /api/chats/{chat_id}/claims": Row(RECORDS),
     "GET /api/chats/{chat_id}/turns/{request_id}": Row(ALL),
     "POST /api/chats/{chat_id}/cancel": Row(WRITES, 202),

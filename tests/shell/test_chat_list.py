@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.async_api import Page, expect
@@ -83,3 +84,42 @@ async def test_a_search_finds_a_chat_that_is_not_in_the_window(screen: Screen) -
     await page.get_by_role("button", name="New chat").click()
     await expect(page.get_by_label("Search chats")).to_have_value("")
     await expect(rows.first).to_have_text("Another")
+
+
+async def test_a_chat_is_archived_and_found_among_the_archived_ones(screen: Screen) -> None:
+    user = await screen.served.client()
+    for number in range(2):
+        await user.post("/api/chats", json={"chat_id": f"c{number}", "title": f"Chat {number}"})
+    await user.post("/api/chats", json={})
+    page = await screen.page("/chats/c1")
+    rows = page.locator(".chat-list li")
+    await expect(rows.first).to_have_text(re.compile(r"^Untitled, \d+ \w+ \d\d:\d\d$"))
+    await page.get_by_role("button", name="Archive", exact=True).click()
+    await expect(rows).to_have_count(2)
+    await page.get_by_label("Archived chats").check()
+    await expect(rows).to_have_text(["Chat 1"])
+    await page.get_by_role("button", name="Unarchive").click()
+    await expect(page.get_by_text("No chat is archived.")).to_be_visible()
+    await page.get_by_label("Archived chats").uncheck()
+    await expect(rows.first).to_have_text("Chat 1")
+
+
+async def test_only_a_user_is_offered_to_rename_and_archive(screen: Screen) -> None:
+    user = await screen.served.client()
+    await user.post("/api/chats", json={"chat_id": "c1", "title": "Chat 1"})
+    page = await screen.page("/chats/c1", role="agent")
+    await expect(page.get_by_role("heading", name="Chat 1")).to_be_visible()
+    await expect(page.get_by_role("button", name="Rename")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Archive", exact=True)).to_have_count(0)
+
+
+async def test_a_chat_is_downloaded_from_its_head(screen: Screen) -> None:
+    user = await screen.served.client()
+    await user.post("/api/chats", json={"chat_id": "c1", "title": "Chat 1"})
+    page = await screen.page("/chats/c1")
+    await page.get_by_text("Export", exact=True).click()
+    async with page.expect_download() as begun:
+        await page.get_by_role("link", name="Markdown").click()
+    download = await begun.value
+    assert download.suggested_filename == "chat.md"
+    assert (await download.path()).read_text("utf-8").startswith("# Chat 1\n")

@@ -24,7 +24,7 @@ async def test_a_line_says_tool_first_argument_who_asks_age_and_time_left(screen
     await expect(lines(page)).to_have_count(3)
     first = lines(page).first
     await expect(first).to_contain_text("order_part part: bolt M8")
-    await expect(first).to_contain_text("Asked for by user:user in bolts")
+    await expect(first).to_contain_text("Asked for by user:user in Untitled, ")
     await expect(first).to_contain_text("ago.")
     await expect(first).to_contain_text("6 d 23 h left")
     await expect(page.get_by_label("Panels").locator(".count")).to_contain_text("3")
@@ -128,4 +128,4 @@ async def test_a_line_of_the_inbox_cuts_who_asks(screen: Screen) -> None:
     async with screen.served.browser(headers={"authorization": f"Bearer {asker.secret}"}) as client:
         await client.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
     page = await screen.page("/approvals")
-    await expect(lines(page).first).to_contain_text("by user:U+202E" + "a" * 114 + "… (406 characters) in c1")
+    await expect(lines(page).first).to_contain_text("by user:U+202E" + "a" * 114 + "… (406 characters) in Untitled")

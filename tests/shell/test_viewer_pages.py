@@ -13,7 +13,7 @@ from tests.shell.steps import ask_for_order, card_of
 from tests.wire.test_attachments import PNG
 
 PATHS = {
-    "/chats": "c1",
+    "/chats": "Untitled, ",
     "/chats/c1": "Order waiting",
     "/approvals": "Your role does not see calls that wait.",
     "/journal": "order_part",

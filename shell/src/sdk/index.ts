@@ -1,5 +1,5 @@
 /** The paths of the HTTP API as functions. `eventsPost` and `stateGet` are the names that other clients use too. */
-import { ApiError, get, getHead, type Head, getText, patch, post, postBytes, remove } from "./client";
+import { apiPath, ApiError, get, getHead, type Head, getText, patch, post, postBytes, remove } from "./client";
 import type {
   CostReport,
   EffectDecisions,
@@ -62,6 +62,7 @@ export const logout = () => post<void>("/api/logout", {});
 
 export interface ChatsQuery {
   search?: string;
+  archived?: boolean;
   before?: number | null;
   limit?: number;
 }
@@ -83,6 +84,8 @@ export interface MessageTerms {
 export const messagePost = (chat: string, text: string, attachments: NewAttachment[] = [], terms: MessageTerms = {}) =>
   post<{ request_id: number; seq: number }>(`/api/chats/${part(chat)}/messages`, { text, attachments, ...terms });
 export const chatRename = (chat: string, title: string) => patch<ChatSummary>(`/api/chats/${part(chat)}`, { title });
+export const chatArchive = (chat: string, archived: boolean) => patch<ChatSummary>(`/api/chats/${part(chat)}`, { archived });
+export const chatExportPath = (chat: string, format: "json" | "markdown") => apiPath(`/api/chats/${part(chat)}/export`, { format });
 export const chatCancel = (chat: string) => post<ChatSummary>(`/api/chats/${part(chat)}/cancel`, {});
 
 export const approvalsGet = async (): Promise<Approvals> => {

@@ -11,11 +11,15 @@ export interface Session {
 
 export interface ChatSummary {
   chat_id: string;
+  /** Empty for a chat without a title. */
   title: string;
+  /** What the chat is called: its title, or for want of one "Untitled, 24 Nov 15:38". */
+  name: string;
   messages: number;
   last_request_id: number;
   status: "new" | "running" | "done" | "failed" | "awaiting_approval";
   waiting: boolean;
+  archived: boolean;
 }
 
 export interface ProposedCall {

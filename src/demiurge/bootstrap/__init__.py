@@ -5,7 +5,8 @@ It chooses model, key and address from the environment, and may import everythin
 
 from demiurge.bootstrap.call import CallOutcome
 from demiurge.bootstrap.chat import Chat
+from demiurge.bootstrap.chats import ChatSummary
 from demiurge.bootstrap.reply import Reply, ToolCallView
 from demiurge.bootstrap.world import World
 
-__all__ = ["CallOutcome", "Chat", "Reply", "ToolCallView", "World"]
+__all__ = ["CallOutcome", "Chat", "ChatSummary", "Reply", "ToolCallView", "World"]

@@ -16,17 +16,20 @@ from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.bootstrap.backend.operations import OPERATIONS
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.backend.visibility import sees_records
+from demiurge.bootstrap.chat_export import ChatExport, export_chat
 from demiurge.bootstrap.chat_fields import require_fields
 from demiurge.bootstrap.chat_state import ChatCell, ChatSettings, ChatStanding, Failed
 from demiurge.bootstrap.decided_calls import with_decisions
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.message_body import (
+    MAX_TITLE,
     Attachment,
     MessageBody,
     load_body,
     load_findings,
     load_view,
     store_attachments,
+    store_title,
 )
 from demiurge.bootstrap.message_terms import MessageTerms
 from demiurge.bootstrap.models import Choice
@@ -51,9 +54,6 @@ from demiurge.world.unit import Unit
 __all__ = ["MAX_TITLE", "Chat", "Reply", "ToolCallView"]
 
 REFUSED = "demiurge/ChatFailed@1"
-
-MAX_TITLE = 500
-"""The most characters of a new title."""
 
 TRIES = 50
 """How often a message is submitted again because the message of another process came first."""
@@ -91,7 +91,7 @@ class Chat:
     async def standing(self) -> ChatStanding | None:
         """Returns how the chat stands: its title, its last turn and the number of its messages; None for a chat that
         was never created."""
-        return await self._cell.standing()
+        return await self._cell.standing(await self._lacking())
 
     async def session(self) -> Session:
         """Returns a copy of the chat's session: what its tools have folded so far, e.g. `session[Plan].latest()`.
@@ -101,9 +101,10 @@ class Chat:
         return await asyncio.to_thread(self.sessions.of, self.unit)
 
     async def create(self, title: str = "") -> None:
-        """Creates the chat. For an existing chat nothing changes."""
-        now_ms = SystemClock().now_ns() // 1_000_000
-        value = {"chat_id": self.id, "title": title or self.id, "created_at_ms": now_ms}
+        """Creates the chat; an existing one stays as it is. Raises InvalidValue (`title`; `older_definitions`)."""
+        value = {"chat_id": self.id, "title": "", "created_at_ms": SystemClock().now_ns() // 1_000_000}
+        if title:
+            value["title_ref"] = await self._stored_title(title)
         try:
             await self.backend.run.submit("demiurge/ChatCreated@1", value, None, f"create:{self.id}")
         except Conflict as conflict:  # it was made before, with another title or at another time
@@ -113,13 +114,26 @@ class Chat:
     async def rename(self, title: str) -> None:
         """Gives the chat another title, also while a turn goes on. Raises InvalidValue (`title`; `older_definitions`),
         NotFound (`chat_unknown`)."""
-        if not 1 <= len(title.strip()) <= MAX_TITLE:
-            raise InvalidValue(f"a title has 1 to {MAX_TITLE} characters", path="title")
+        titled = {"title": "", "title_ref": await self._stored_title(title)}
+        await self._change("demiurge/ChatRenamed@1", "rename", titled)
+
+    async def archive(self) -> None:
+        """Puts the chat away: lists leave it out until it is taken back, or something is said in it. Raises
+        UsageError (`role_missing`), InvalidValue (`older_definitions`), NotFound (`chat_unknown`)."""
+        await self._change("demiurge/ChatArchived@1", "archive", {"archived": True})
+
+    async def unarchive(self) -> None:
+        """Takes the chat back into the lists. Raises as `archive`."""
+        await self._change("demiurge/ChatArchived@1", "archive", {"archived": False})
+
+    async def _change(self, schema: str, option: str, fields: Mapping[str, Any]) -> None:
+        require_fields(option, await self._lacking())
+        if self._refusal(await self.backend.run.submit(schema, {"chat_id": self.id, **fields}, None, None)) is not None:
+            raise self._unknown()
+
+    async def _stored_title(self, title: str) -> Ref:
         require_fields("rename", await self._lacking())
-        value = {"chat_id": self.id, "title": title.strip()}
-        refused = self._refusal(await self.backend.run.submit("demiurge/ChatRenamed@1", value, None, None))
-        if refused is not None:
-            raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code=refused.code)
+        return await asyncio.to_thread(store_title, self.backend.run.put_blob, self.id, title)
 
     async def send(
         self,
@@ -375,7 +389,7 @@ class Chat:
         caller who sees records with `content` and `value` (`ToolCallView`); `result` is the redacted view."""
         messages = await messages_from(self._cell, since)
         if messages is None:
-            raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code="chat_unknown")
+            raise self._unknown()
         shown, whole = [], sees_records(self.backend.caller)
         for message in messages:
             if (message.tool is not None or message.role == "system") and not whole:
@@ -398,6 +412,14 @@ class Chat:
             shown.append(entry)
         return await with_decisions(self.backend, self.id, shown)
 
+    async def export(self) -> ChatExport:
+        """Returns the whole chat, for a caller who sees records. Raises UsageError (`role_missing`), NotFound."""
+        self._require_records("A chat is exported whole")
+        standing = await self.standing()
+        if standing is None:
+            raise self._unknown()
+        return await export_chat(self._cell, standing, await self.messages(), await self.failures())
+
     async def claims(self, request_id: int | None = None, role: str = "") -> list[ReplyClaims]:
         """Returns the claims of the model's answers, checked against what the recorded calls of this chat gave; of the
         answers to one message, if `request_id` names it. Reads only.
@@ -406,16 +428,21 @@ class Chat:
         See docs/core-pack.md. Raises UsageError (`role_missing`) for a caller who does not see the results of calls,
         NotFound (`chat_unknown`), InvalidValue (`role`)."""
         require_role(role)
-        if not sees_records(self.backend.caller):
-            why = "The results of calls are withheld from this caller: it takes the role agent, chief or user."
-            raise UsageError(why, code="role_missing")
+        self._require_records("The results of calls are withheld from this caller")
         messages = await messages_from(self._cell, 0)
         if messages is None:
-            raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code="chat_unknown")
+            raise self._unknown()
         if request_id is not None and all(message.request_id != request_id for message in messages):
             raise NotFound(f"Chat {self.id} has no message {request_id}.", code="chat_unknown")
         found = await asyncio.to_thread(lambda: list(check_answers(self.backend, messages, role)))
         return [reply for reply in found if request_id in (None, reply.request_id)]
+
+    def _require_records(self, why: str) -> None:
+        if not sees_records(self.backend.caller):
+            raise UsageError(f"{why}: it takes the role agent, chief or user.", code="role_missing")
+
+    def _unknown(self) -> NotFound:
+        return NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code="chat_unknown")
 
     async def _lacking(self) -> Collection[str]:
         """Returns the fields that the world's manifest lacks because it is from an older version (`chat_fields`)."""

@@ -15,15 +15,18 @@ from demiurge.values.schema import Schemas
 __all__ = ["lacking_fields", "require_fields"]
 
 _NEWER: Final = {
-    "demiurge/ChatState@1": ("own_max_tokens", "own_tools_ref"),
-    "demiurge/ChatRenamed@1": ("title",),
+    "demiurge/ChatState@1": ("own_max_tokens", "own_tools_ref", "title_ref", "first_message_at_ms", "archived"),
+    "demiurge/ChatCreated@1": ("title_ref",),
+    "demiurge/ChatRenamed@1": ("title", "title_ref"),
+    "demiurge/ChatArchived@1": ("archived",),
     "demiurge/ChatTools@1": ("tools_ref", "tool_choice"),
     "demiurge/UserMessage@1": ("own_max_tokens", "catalog_ref"),
     "demiurge/Turn@1": ("catalog_ref",),
 }
 _NEEDED: Final = {
     "max_tokens": ("demiurge/UserMessage@1.own_max_tokens", "demiurge/ChatState@1.own_max_tokens"),
-    "rename": ("demiurge/ChatRenamed@1.title",),
+    "rename": ("demiurge/ChatRenamed@1.title_ref", "demiurge/ChatState@1.title_ref"),
+    "archive": ("demiurge/ChatArchived@1.archived", "demiurge/ChatState@1.archived"),
     "use_tools": ("demiurge/ChatTools@1.tools_ref", "demiurge/ChatState@1.own_tools_ref"),
 }
 """The fields that each option or method of `Chat` needs in the definitions of a world."""

@@ -6,6 +6,8 @@ order of their request ids, so the place of a message in the list stays what it 
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, NamedTuple
@@ -13,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 from demiurge.apps.demiurge import CHAT, OPEN
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.public_fields import shown_text
+from demiurge.bootstrap.message_body import load_title
 from demiurge.values.projection import Only
 from demiurge.world.history.call_state import State, state_of_code
 
@@ -31,6 +34,17 @@ TurnStatus = Literal["done", "failed", "awaiting_approval", "running"]
 
 TURN: Final[Mapping[str, Only]] = {"request_id": "all", "status": "all", "code": "all", "message": "all"}
 """The part of the cell that a `TurnState` without its answers is read from."""
+
+UNTITLED: Final = "Untitled"
+MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+STANDING: Final[Mapping[str, Only]] = {
+    **dict.fromkeys(("title", "title_ref", "created_at_ms", "first_message_at_ms", "archived"), "all"),
+    "last_request_id": "all",
+    "messages": "length",
+    "turn": TURN,
+}
+"""The part of the cell that a `ChatStanding` is read from."""
 
 SETTINGS: Final = ("last_request_id", "max_tokens", "own_max_tokens", "own_tools_ref")
 """The fields of the cell that the next message depends on."""
@@ -148,12 +162,27 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class ChatStanding:
-    """How a chat stands: `messages` is their number, `turn` the last turn, None if there was none."""
+    """How a chat stands: `title` is what a person or the model called it, "" for none, `messages` is their number,
+    `turn` the last turn, None if there was none. The times are in milliseconds since 1970, None if unknown, or if there
+    was no message."""
 
-    title: str | None = None
+    title: str = ""
     last_request_id: int = 0
     messages: int = 0
     turn: TurnState | None = None
+    created_at_ms: int | None = None
+    first_message_at_ms: int | None = None
+    archived: bool = False
+
+    @property
+    def name(self) -> str:
+        """The title; for want of one "Untitled, 24 Nov 15:38", the time of the first message, or of the chat's making,
+        by this machine's clock."""
+        at_ms = self.first_message_at_ms or self.created_at_ms
+        if self.title or at_ms is None:
+            return self.title or UNTITLED
+        began = time.localtime(at_ms // 1000)
+        return f"{UNTITLED}, {began.tm_mday} {MONTHS[began.tm_mon - 1]} {began.tm_hour:02}:{began.tm_min:02}"
 
     @property
     def is_open(self) -> bool:
@@ -197,12 +226,23 @@ class ChatCell:
         state = await self.read({"turn": TURN}, at)
         return TurnState.decode(state["turn"]) if state is not None else None
 
-    async def standing(self) -> ChatStanding | None:
-        state = await self.read({"title": "all", "last_request_id": "all", "messages": "length", "turn": TURN})
+    async def standing(self, lacking: Collection[str]) -> ChatStanding | None:
+        """Returns how the chat stands. `lacking` names the fields that the world's definitions do not have."""
+        only = {name: part for name, part in STANDING.items() if f"demiurge/ChatState@1.{name}" not in lacking}
+        state = await self.read(only)
         if state is None:
             return None
-        turn = TurnState.decode(state["turn"])
-        return ChatStanding(state["title"], state["last_request_id"], state["messages"], turn)
+        ref = state.get("title_ref")
+        inline = state["title"] if state["title"] != self.chat_id else None  # programs before gave the id as a title
+        return ChatStanding(
+            (await asyncio.to_thread(load_title, self.backend, ref) if ref is not None else inline) or "",
+            state["last_request_id"],
+            state["messages"],
+            TurnState.decode(state["turn"]),
+            state["created_at_ms"],
+            state.get("first_message_at_ms"),
+            bool(state.get("archived")),
+        )
 
     async def settings(self, lacking: Collection[str]) -> ChatSettings | None:
         """Returns the settings of the chat. `lacking` names the fields that the world's definitions do not have."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic_core import from_json
 
@@ -17,21 +17,30 @@ from demiurge.errors import InvalidValue, NotFound, Unavailable
 from demiurge.registry.evidence import EvidenceFinding, findings_from_blob
 from demiurge.tools.execution.portable import portable
 from demiurge.values import canonical_json
+from demiurge.values.clock import SystemClock
 from demiurge.values.refs import Ref, parse_ref
 from demiurge.wire.attachments import MAX_PART_BYTES, MEDIA_TYPES, attachment
 from demiurge.wire.items import Audio, Image
+from demiurge.world.messages import user_blob
 
 __all__ = [
+    "MAX_TITLE",
     "Attachment",
     "MessageBody",
     "StoredAttachment",
     "load_body",
     "load_findings",
+    "load_title",
     "load_told",
     "load_view",
     "read_attachment",
     "store_attachments",
+    "store_title",
 ]
+
+
+MAX_TITLE: Final = 500
+"""The most characters of a title of a chat."""
 
 
 class StoredAttachment(NamedTuple):
@@ -117,6 +126,16 @@ def load_findings(backend: Backend, ref: str | None) -> tuple[EvidenceFinding, .
         return ()
 
 
+def load_title(backend: Backend, ref: str) -> str:
+    """Returns the title of a chat in the blob `ref`, in one line of at most MAX_TITLE characters; "" for a title that
+    was erased, and for a blob that is none."""
+    try:
+        text = load_body(backend, ref).text
+    except (InvalidValue, NotFound):
+        return ""
+    return " ".join(text.split())[:MAX_TITLE]
+
+
 def load_view(backend: Backend, ref: str | None) -> Any:
     """Returns the JSON in the blob `ref`; None for no ref, and for a blob that was erased."""
     if ref is None:
@@ -127,6 +146,15 @@ def load_view(backend: Backend, ref: str | None) -> Any:
         if error.code != "erased":
             raise
         return None
+
+
+def store_title(put: Callable[[bytes], Ref], chat_id: str, title: str) -> Ref:
+    """Stores a title as a text of its own, which can be erased without the same title of another chat. Raises
+    InvalidValue (`title`)."""
+    if not 1 <= len(title.strip()) <= MAX_TITLE:
+        raise InvalidValue(f"a title has 1 to {MAX_TITLE} characters", path="title")
+    of = [chat_id, SystemClock().now_ns() // 1_000_000]
+    return put(canonical_json.encode({**canonical_json.parse_object(user_blob(title.strip())), "title_of": of}))
 
 
 def store_attachments(given: Sequence[Attachment], put: Callable[[bytes], Ref]) -> list[StoredAttachment]:

@@ -17,6 +17,7 @@ from demiurge.bootstrap.backend import Frames, OnFrame, Shown
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.call import CallOutcome, as_json_text, call_tool
 from demiurge.bootstrap.chat import Chat
+from demiurge.bootstrap.chats import ChatSummary, each_chat
 from demiurge.bootstrap.cost import DAYS, cost_with_budgets, today
 from demiurge.bootstrap.fork import Fork, absolute
 from demiurge.bootstrap.manifest import read_definitions
@@ -342,6 +343,11 @@ class World(OpenedWorld):
         `system_prompt` has the fields of `SystemPrompt`, or is None."""
         prompt = await self.system_prompt()
         return {**await self.backend.read.info(), "system_prompt": asdict(prompt) if prompt is not None else None}
+
+    async def chats(self, *, archived: bool = False) -> list[ChatSummary]:
+        """Returns the chats, the most recently active first: those in the archive, or those that are not. Reads each
+        chat's standing and title, and no message."""
+        return [chat async for chat in each_chat(self.backend, archived=archived)]
 
     def chat(self, chat_id: str = "main") -> Chat:
         """Returns the chat with this id; its first message creates it. Raises InvalidValue if the id is no text."""

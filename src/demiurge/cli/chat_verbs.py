@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import Any
 
 import click
 
-from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import Reply
-from demiurge.bootstrap.chat_state import ChatStanding, Failed
+from demiurge.bootstrap.chat_state import Failed
+from demiurge.bootstrap.chats import ChatSummary
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.call_arguments import arguments, change_text, result_text, told_problem
@@ -28,9 +29,8 @@ from demiurge.errors import Unavailable
 from demiurge.registry.evidence import finding_line
 from demiurge.visible_text import visible_name
 from demiurge.world.history.call_state import problem_text
-from demiurge.world.unit import Unit
 
-__all__ = ["DEFAULT_CHAT", "chat_summary", "verbs"]
+__all__ = ["DEFAULT_CHAT", "verbs"]
 
 DEFAULT_CHAT = "main"
 
@@ -44,15 +44,15 @@ verbs.add_command(claims)
 
 
 @verbs.command(name="ls", cls=Command)
-def ls() -> None:
-    """List the chats."""
+@click.option("--archived", is_flag=True, help="The chats in the archive, in place of the others.")
+def ls(archived: bool) -> None:
+    """List the chats, the most recently active first."""
     with opened() as (world, portal):
-        keys = portal.run(world.keys(CHAT))
-        chats = {key: found for key in keys if (found := portal.run(world.chat(key).standing())) is not None}
-        waiting = portal.run(world.backend.read.waiting_units())
-    shown = [chat_summary(key, found, waits=str(Unit(CHAT, key)) in waiting) for key, found in chats.items()]
-    rows = [(c["chat_id"], str(c["messages"]), c["status"].replace("_", " "), visible_name(c["title"])) for c in shown]
-    output.result({"chats": shown}, *output.table(rows, ("CHAT", "MESSAGES", "LAST TURN", "TITLE")))
+        chats = portal.run(world.chats(archived=archived))
+    rows = [(c.id, str(c.messages), c.status.replace("_", " "), visible_name(c.name)) for c in chats]
+    output.result(
+        {"chats": [_summary(c) for c in chats]}, *output.table(rows, ("CHAT", "MESSAGES", "LAST TURN", "TITLE"))
+    )
 
 
 @verbs.command(name="show", cls=Command)
@@ -105,20 +105,55 @@ def rename(chat_id: str, title: str) -> None:
     output.result({"chat_id": chat_id, "title": title.strip()}, f"Chat {chat_id} is now called {title.strip()}.")
 
 
+@verbs.command(name="archive", cls=Command)
+@click.argument("chat_id", metavar="CHAT_ID", callback=utf8_text)
+def archive(chat_id: str) -> None:
+    """Put a chat away: lists leave it out.
+
+    It comes back by `unarchive`, or when something is said in it.
+    """
+    with opened() as (world, portal):
+        portal.run(world.chat(chat_id).archive())
+    output.result(
+        {"chat_id": chat_id, "archived": True},
+        runnable(f"Chat {chat_id} is archived; `demiurge chat unarchive {chat_id}` takes it back."),
+    )
+
+
+@verbs.command(name="unarchive", cls=Command)
+@click.argument("chat_id", metavar="CHAT_ID", callback=utf8_text)
+def unarchive(chat_id: str) -> None:
+    """Take a chat back from the archive."""
+    with opened() as (world, portal):
+        portal.run(world.chat(chat_id).unarchive())
+    output.result({"chat_id": chat_id, "archived": False}, f"Chat {chat_id} is in the lists again.")
+
+
 @verbs.command(name="export", cls=Command)
 @click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]", callback=utf8_text)
+@click.option(
+    "--format", "form", type=click.Choice(("json", "markdown")), help="Default: by the end of FILE (.md), else json."
+)
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
-def export(chat_id: str, out: Path | None) -> None:
-    """Print the conversation as JSON."""
-    with opened() as world:
-        messages, _ = _read(world, chat_id)
-        failures = world.portal.run(world.world.chat(chat_id).failures())
-    conversation = {"chat_id": chat_id, "messages": messages, "failures": _failures_json(failures)}
+def export(chat_id: str, form: str | None, out: Path | None) -> None:
+    """Print the whole chat as JSON, or as Markdown for a person to read.
+
+    With its title, times, models, tokens, cost, calls and results; images and other files are in it.
+    """
+    is_markdown = form == "markdown" or (form is None and out is not None and out.suffix in (".md", ".markdown"))
+    if is_markdown and out is None and settings().json:
+        raise click.UsageError("--json prints JSON; leave --format markdown out, or name a file with --out.")
+    with opened() as (world, portal):
+        found = portal.run(world.chat(chat_id).export())
+    if out is None and is_markdown:
+        output.write(output.plain(found.to_markdown().removesuffix("\n")))
+        return
     if out is None:
-        output.document(conversation)
+        output.document(found.to_json())
         return
     try:
-        out.write_text(output.as_json(conversation, indent=2) + "\n", encoding="utf-8")
+        text = found.to_markdown() if is_markdown else output.as_json(found.to_json(), indent=2) + "\n"
+        out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Unavailable(f"{out} can't be written ({error.strerror}); choose another place.") from error
     output.result({"chat_id": chat_id, "file": str(out)}, f"Wrote {out}.")
@@ -130,11 +165,10 @@ def _read(world: Opened, chat_id: str) -> tuple[list[dict[str, Any]], Reply | No
     return messages, world.portal.run(chat.reply()) if messages else None
 
 
-def chat_summary(chat_id: str, chat: ChatStanding, *, waits: bool) -> dict[str, Any]:
-    """Returns a chat's summary. `status` is that of the last turn: `done`, `failed`, `awaiting_approval` or `running`;
-    `new` if there is no turn."""
-    status = chat.turn.shown_status(waits=waits) if chat.turn is not None else "new"
-    return {"chat_id": chat_id, "title": chat.title or "", "messages": chat.messages, "status": status}
+def _summary(chat: ChatSummary) -> dict[str, Any]:
+    """Returns a chat of a list as JSON-ready data."""
+    fields = asdict(chat)
+    return {"chat_id": fields.pop("id"), **{name: value for name, value in fields.items() if name != "position"}}
 
 
 def _failures_json(failures: Mapping[int, Failed]) -> list[dict[str, Any]]:

@@ -70,4 +70,4 @@ def _asked_ns(world: World, waiting: Sequence[Mapping[str, Any]]) -> dict[str, i
 async def _title(world: World, unit: str) -> str:
     place = Unit.parse(unit)
     standing = await world.chat(place.key).standing() if place.module == CHAT else None
-    return visible_name(standing.title or place.key) if standing is not None else ""
+    return visible_name(standing.name) if standing is not None else ""

@@ -184,6 +184,24 @@ def test_a_new_title_takes_the_place_of_the_old_one_and_touches_no_turn() -> Non
     assert chat.cell == {**before, "title": "Second"}
 
 
+def test_the_first_message_dates_the_chat_and_a_later_one_does_not() -> None:
+    chat = Chat()
+    chat.say("Hello")
+    first = chat.cell["first_message_at_ms"]
+    assert first is not None
+    chat.chat("TurnCancelled", request_id=1)
+    chat.say("Again", request_id=2)
+    assert chat.cell["first_message_at_ms"] == first
+
+
+def test_a_message_takes_a_chat_from_the_archive() -> None:
+    chat = Chat()
+    chat.chat("ChatArchived", archived=True)
+    assert chat.cell["archived"] is True
+    chat.say("Hello")
+    assert chat.cell.get("archived") is None
+
+
 def test_renaming_a_chat_that_was_never_created_is_chat_unknown() -> None:
     chat = Chat(create=False)
     chat.chat("ChatRenamed", title="Second")

@@ -76,6 +76,24 @@ async def test_a_blob_may_be_named_by_who_stored_it_or_may_read_it(world: World)
 
 
 @pytest.mark.parametrize("caller", [AGENT, APPROVER])
+async def test_only_a_user_archives_a_chat(world: World, caller: Caller) -> None:
+    mine = world.acting_as(caller)
+    value = {"chat_id": "desk", "archived": True}
+    for archiving in (
+        mine.chat("desk").archive(),
+        mine.chat("desk").unarchive(),
+        mine.submit("demiurge/ChatArchived@1", value),
+        mine.submit("demiurge/ChatEvent@1", {"$tag": "ChatArchived", "$value": value}),
+    ):
+        with pytest.raises(DemiurgeError) as refused:
+            await archiving
+        assert refused.value.code == "role_missing"
+    assert [chat.id for chat in await mine.chats()] == ["desk"]
+    await world.chat("desk").archive()
+    assert (await mine.chats(), [chat.id for chat in await mine.chats(archived=True)]) == ([], ["desk"])
+
+
+@pytest.mark.parametrize("caller", [AGENT, APPROVER])
 async def test_only_a_user_renames_a_chat(world: World, caller: Caller) -> None:
     mine = world.acting_as(caller)
     value = {"chat_id": "desk", "title": "x" * 480}

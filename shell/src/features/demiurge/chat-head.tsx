@@ -4,21 +4,21 @@ import { Name } from "../../parts/name";
 import { ErrorNote } from "../../parts/notes";
 import { useSubject } from "../../parts/title";
 import { Link } from "../../router";
-import { chatRename, sentence } from "../../sdk";
-import { maySend, useSession } from "../../session";
+import { chatArchive, chatExportPath, chatRename, type ChatSummary, sentence } from "../../sdk";
+import { isUser, maySend, useSession } from "../../session";
 import { useApprovals } from "./approvals";
 import { ChatRules } from "./standing-rules";
 
 interface HeadProps {
   chatId: string;
   unit: string;
-  title: string;
-  onRenamed: () => void;
+  chat: ChatSummary;
+  onChanged: () => void;
 }
 
-export function ChatHead({ chatId, unit, title, onRenamed }: HeadProps) {
+export function ChatHead({ chatId, unit, chat, onChanged }: HeadProps) {
   const [renaming, setRenaming] = useState(false);
-  useSubject(title || chatId);
+  useSubject(chat.name);
   const { mayAsk } = useApprovals();
   const session = useSession();
   const button = useRef<HTMLButtonElement>(null);
@@ -32,27 +32,70 @@ export function ChatHead({ chatId, unit, title, onRenamed }: HeadProps) {
         All chats
       </Link>
       <h1 className={renaming ? "unseen" : undefined}>
-        <Name text={title || chatId} />
+        <Name text={chat.name} />
       </h1>
       {renaming ? (
         <RenameForm
           chatId={chatId}
-          title={title}
+          title={chat.title}
           onDone={() => {
-            onRenamed();
+            onChanged();
             close();
           }}
           onCancel={close}
         />
       ) : (
-        maySend(session) && (
-          <button type="button" className="quiet" ref={button} onClick={() => setRenaming(true)}>
-            Rename
-          </button>
+        isUser(session) && (
+          <>
+            <button type="button" className="quiet" ref={button} onClick={() => setRenaming(true)}>
+              Rename
+            </button>
+            <ArchiveButton chat={chat} onDone={onChanged} />
+          </>
         )
       )}
+      {maySend(session) && <ExportLinks chatId={chatId} />}
       {mayAsk && <ChatRules unit={unit} />}
     </header>
+  );
+}
+
+/** Downloads of the whole chat. */
+function ExportLinks({ chatId }: { chatId: string }) {
+  return (
+    <details className="rules">
+      <summary>Export</summary>
+      <p>
+        <a href={chatExportPath(chatId, "markdown")} download>
+          Markdown
+        </a>{" "}
+        to read, or{" "}
+        <a href={chatExportPath(chatId, "json")} download>
+          JSON
+        </a>
+        , with titles, times, models, tokens, cost, calls and files
+      </p>
+    </details>
+  );
+}
+
+/** Puts the chat away, or takes it back into the list. */
+function ArchiveButton({ chat, onDone }: { chat: ChatSummary; onDone: () => void }) {
+  const [sending, setSending] = useState(false);
+  const [problem, setProblem] = useState("");
+  const send = async () => {
+    setSending(true);
+    setProblem("");
+    await chatArchive(chat.chat_id, !chat.archived).then(onDone, (error) => setProblem(sentence(error)));
+    setSending(false);
+  };
+  return (
+    <>
+      <button type="button" className="quiet" disabled={sending} onClick={send}>
+        {chat.archived ? "Unarchive" : "Archive"}
+      </button>
+      {problem !== "" && <ErrorNote message={problem} />}
+    </>
   );
 }
 

@@ -11,6 +11,7 @@ interface ChatRows {
   chats: ChatSummary[];
   /** What the titles and ids were searched for. */
   searched: string;
+  archived: boolean;
   /** Where the chats that are not shown begin; null if all are shown. */
   next: number | null;
 }
@@ -22,7 +23,8 @@ const MOST = 1000;
 const MOST_ROWS = 10;
 const TYPING_MS = 150;
 
-export function useChatList(search: string): { live: Live<ChatRows>; showMore: () => void } {
+/** `archived`: the chats in the archive, in place of those that are not. */
+export function useChatList(search: string, archived: boolean): { live: Live<ChatRows>; showMore: () => void } {
   const known = useRef<ChatRows>(undefined);
   const isStale = useRef(true);
   const wantsMore = useRef(false);
@@ -30,8 +32,8 @@ export function useChatList(search: string): { live: Live<ChatRows>; showMore: (
   const changed = useRef(new Set<string>());
 
   const load = async (): Promise<ChatRows> => {
-    const old = known.current?.searched === search && !isStale.current ? known.current : undefined;
-    const size = known.current?.searched === search ? known.current.chats.length : 0;
+    const old = known.current?.searched === search && known.current.archived === archived && !isStale.current ? known.current : undefined;
+    const size = known.current?.searched === search && known.current.archived === archived ? known.current.chats.length : 0;
     const ids = [...changed.current].reverse().filter((id) => search === "" || old?.chats.some((chat) => chat.chat_id === id));
     const more = wantsMore.current;
     isStale.current = wantsMore.current = false;
@@ -39,12 +41,12 @@ export function useChatList(search: string): { live: Live<ChatRows>; showMore: (
     try {
       if (old === undefined || ids.length > MOST_ROWS) {
         const limit = Math.min(MOST, Math.max(WINDOW, size + (more ? WINDOW : 0)));
-        known.current = { ...(await chatsGet({ search, limit })), searched: search };
+        known.current = { ...(await chatsGet({ search, archived, limit })), searched: search, archived };
       } else {
         const fresh = (await Promise.all(ids.map(chatIfThere))).filter((chat) => chat !== null);
-        const window = more && old.next !== null ? await chatsGet({ search, before: old.next, limit: WINDOW }) : old;
-        const chats = joined(joined(fresh, old.chats), window.chats);
-        known.current = { chats, searched: search, next: window.next };
+        const window = more && old.next !== null ? await chatsGet({ search, archived, before: old.next, limit: WINDOW }) : old;
+        const chats = joined(joined(fresh, old.chats), window.chats).filter((chat) => chat.archived === archived);
+        known.current = { chats, searched: search, archived, next: window.next };
       }
     } catch (error) {
       isStale.current = true; // the changes that this read was for have to be read again
@@ -62,12 +64,12 @@ export function useChatList(search: string): { live: Live<ChatRows>; showMore: (
     return true;
   });
 
-  const isOther = live.data !== undefined && live.data.searched !== search;
+  const isOther = live.data !== undefined && (live.data.searched !== search || live.data.archived !== archived);
   useEffect(() => {
     if (!isOther) return;
     const timer = setTimeout(live.reload, TYPING_MS);
     return () => clearTimeout(timer);
-  }, [isOther, search]);
+  }, [isOther, search, archived]);
 
   const showMore = () => {
     wantsMore.current = true;

@@ -34,7 +34,8 @@ interface ChatListProps {
 
 function ChatList({ open, onMade }: ChatListProps) {
   const [search, setSearch] = useState("");
-  const { live, showMore } = useChatList(search.trim());
+  const [archived, setArchived] = useState(false);
+  const { live, showMore } = useChatList(search.trim(), archived);
   const { chats, searched, next } = live.data ?? { chats: [], searched: "", next: null };
 
   return (
@@ -43,6 +44,7 @@ function ChatList({ open, onMade }: ChatListProps) {
         <NewChat
           onMade={(chatId) => {
             setSearch("");
+            setArchived(false);
             onMade(chatId);
             navigate(`/chats/${encodeURIComponent(chatId)}`);
           }}
@@ -56,10 +58,13 @@ function ChatList({ open, onMade }: ChatListProps) {
         value={search}
         onChange={(event) => setSearch(event.target.value)}
       />
+      <label className="faint">
+        <input type="checkbox" checked={archived} onChange={(event) => setArchived(event.target.checked)} /> Archived chats
+      </label>
       {live.error !== undefined && <ErrorNote message={sentence(live.error)} onRetry={live.reload} />}
       {live.loading && <Loading label="Loading the chats" />}
       {live.data !== undefined && chats.length === 0 && (
-        <Empty>{searched === "" ? "There is no chat yet." : "No chat has this in its title or id."}</Empty>
+        <Empty>{searched !== "" ? "No chat has this in its title or id." : archived ? "No chat is archived." : "There is no chat yet."}</Empty>
       )}
       <ul>
         {chats.map((chat) => (
@@ -69,7 +74,7 @@ function ChatList({ open, onMade }: ChatListProps) {
               aria-current={chat.chat_id === open ? "page" : undefined}
             >
               <span className="title">
-                <Name inButton text={chat.title || chat.chat_id} />
+                <Name inButton text={chat.name} />
               </span>
               {STATUS[chat.status] !== "" && <span className={`state ${chat.status}`}>{STATUS[chat.status]}</span>}
             </Link>

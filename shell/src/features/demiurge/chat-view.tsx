@@ -130,7 +130,7 @@ export function ChatView({ chatId, isNew }: ChatViewProps) {
         shown,
       }}
     >
-      <ChatHead chatId={chatId} unit={unit} title={data.chat.title} onRenamed={live.reload} />
+      <ChatHead chatId={chatId} unit={unit} chat={data.chat} onChanged={live.reload} />
       {live.error !== undefined && <ErrorNote message={sentence(live.error)} onRetry={live.reload} />}
       <AssistantRuntimeProvider runtime={runtime}>
         <Thread />

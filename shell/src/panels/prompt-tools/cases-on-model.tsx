@@ -1,9 +1,9 @@
 /** The automatic test cases of a proposal on a real model: k of n, and what each reply lacks. It is advice alone. */
 import { Verbatim } from "../../parts/verbatim";
 import { type ModelRun, type ToolProposal, tryCasesPost } from "../../sdk/review";
-import { useSession } from "../../session";
+import { isUser, useSession } from "../../session";
 import { ModelRuns, type ModelRunWords } from "./model-run";
-import { isChief, isOpen, isUser } from "./review-words";
+import { isChief, isOpen } from "./review-words";
 
 const WORDS: ModelRunWords = {
   does: "answers the test cases",

@@ -5,9 +5,9 @@ import { ErrorNote } from "../../parts/notes";
 import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
 import { askModelPost, type ChiefAnswers, type Review, reviewPost, skipReviewPost, type ToolProposal } from "../../sdk/review";
-import { useSession } from "../../session";
+import { isUser, useSession } from "../../session";
 import { ModelRuns, type ModelRunWords } from "./model-run";
-import { isChief, isUser } from "./review-words";
+import { isChief } from "./review-words";
 import { useSend } from "../../parts/use-send";
 
 const QUESTIONS: [name: "sensible" | "overlaps" | "violates" | "changes", question: string][] = [

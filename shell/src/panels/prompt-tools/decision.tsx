@@ -6,9 +6,9 @@ import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
 import { Link } from "../../router";
 import { decisionPost, type IssueAction, type ToolProposal } from "../../sdk/review";
-import { useSession } from "../../session";
+import { isUser, useSession } from "../../session";
 import { ReviewActions } from "./review-actions";
-import { DECIDED, isAuthor, isOpen, isUser, proposalHref } from "./review-words";
+import { DECIDED, isAuthor, isOpen, proposalHref } from "./review-words";
 import { type Sending, useSend } from "../../parts/use-send";
 
 interface DecisionProps {

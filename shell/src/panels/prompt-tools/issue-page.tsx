@@ -9,10 +9,10 @@ import { useSubject } from "../../parts/title";
 import { Verbatim } from "../../parts/verbatim";
 import { Link } from "../../router";
 import { actionPost, commentPost, type Issue, type IssueAction, issueClose, issueGet, issueReopen } from "../../sdk/review";
-import { useSession } from "../../session";
+import { isUser, useSession } from "../../session";
 import { PanelState } from "../panel-state";
 import { ReviewActions } from "./review-actions";
-import { ISSUE_STATES, ISSUE_TONES, ISSUES, issueUnit, isChief, isUser, mayWriteIssues, proposalHref, withQuery } from "./review-words";
+import { ISSUE_STATES, ISSUE_TONES, ISSUES, issueUnit, isChief, mayWriteIssues, proposalHref, withQuery } from "./review-words";
 import { useSend } from "../../parts/use-send";
 
 const IssueText = lazy(() => import("./issue-text"));

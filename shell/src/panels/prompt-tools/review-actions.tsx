@@ -2,8 +2,8 @@
 import { useId, useState } from "react";
 import { ErrorNote } from "../../parts/notes";
 import type { IssueAction } from "../../sdk/review";
-import { useSession } from "../../session";
-import { ACTIONS, isChief, isUser } from "./review-words";
+import { isUser, useSession } from "../../session";
+import { ACTIONS, isChief } from "./review-words";
 import type { Sending } from "../../parts/use-send";
 
 interface ReviewActionsProps {

@@ -2,6 +2,7 @@
  * page only leaves out what it would refuse, and says why. */
 import type { Session } from "../../sdk";
 import type { Issue, IssueAction, ProposalState, ToolProposal } from "../../sdk/review";
+import { isUser } from "../../session";
 
 export const PROPOSALS = "/prompt-tools/proposals";
 export const ISSUES = "/prompt-tools/issues";
@@ -59,7 +60,6 @@ export const ISSUE_TONES: Record<Issue["status"], string> = { open: "running", "
 
 const OPEN: ProposalState[] = ["chief_review", "user_decision", "returned"];
 
-export const isUser = ({ roles }: Session) => roles.includes("user");
 export const isChief = ({ roles }: Session) => roles.includes("chief");
 export const mayRunChecks = ({ roles }: Session) => roles.some((role) => ["agent", "chief", "user"].includes(role));
 /** Whether a caller may read proposals and issues. */

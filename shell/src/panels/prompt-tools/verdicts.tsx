@@ -5,10 +5,10 @@ import { ErrorNote } from "../../parts/notes";
 import { Moment } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
 import { type CaseVerdict, type Finding, type ProposalCase, type ToolProposal, verdictPost } from "../../sdk/review";
-import { useSession } from "../../session";
+import { isUser, useSession } from "../../session";
 import { CasesOnModel } from "./cases-on-model";
 import { ProposedText, ProposedValue } from "./proposed-text";
-import { isChief, isOpen, isUser } from "./review-words";
+import { isChief, isOpen } from "./review-words";
 import { useSend } from "../../parts/use-send";
 
 interface CasesProps {

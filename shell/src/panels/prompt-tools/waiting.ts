@@ -1,8 +1,8 @@
 /** How many proposals wait for this caller: for their review, their decision, or their revision. */
 import { useLive } from "../../live/use-live";
 import { proposalsGet, type ProposalState } from "../../sdk/review";
-import { useSession } from "../../session";
-import { isChief, isOfProposals, isUser, mayRead, waitsFor } from "./review-words";
+import { isUser, useSession } from "../../session";
+import { isChief, isOfProposals, mayRead, waitsFor } from "./review-words";
 
 const MOST = 1000;
 

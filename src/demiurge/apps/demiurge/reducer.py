@@ -34,6 +34,7 @@ from demiurge.apps.demiurge.evidence import REFUSED_CODE, correction, refusal_no
 from demiurge.apps.demiurge.notes import ROLE as NOTE
 from demiurge.apps.demiurge.notes import doubt_note
 from demiurge.apps.demiurge.proposal import Proposal, read_proposal
+from demiurge.apps.demiurge.standing import archived, created, renamed, spoken_to
 from demiurge.apps.demiurge.window import chat_request, left_out_after
 from demiurge.errors import InvalidValue
 from demiurge.tools.errors import ToolErrorCode
@@ -57,7 +58,7 @@ OPEN = ("model", "tools")
 REFUSED = "demiurge/ToolCallRefused@1"
 """The event of a proposed call that must not run."""
 
-FROM_OUTSIDE = ("ChatRenamed", "ChatTools", "UserMessage", "TurnCancelled")
+FROM_OUTSIDE = ("ChatRenamed", "ChatArchived", "ChatTools", "UserMessage", "TurnCancelled")
 """What anybody may send to a chat that is there; the other events are reports of the world itself."""
 
 MAX_REQUEST_ID = (1 << 53) - 1
@@ -88,7 +89,7 @@ def reduce(state: State | None, event: Event, context: ReducerContext) -> Step:
 
 def _absent(tag: str, value: Event) -> Step:
     if tag == "ChatCreated":
-        return Step(set={"title": value["title"], "created_at_ms": value["created_at_ms"], "last_request_id": 0})
+        return created(value)
     if tag in FROM_OUTSIDE:
         return Step(events=[_refused(value, "chat_unknown", "There is no such chat; create it first.")])
     return Step()
@@ -97,10 +98,6 @@ def _absent(tag: str, value: Event) -> Step:
 def _on_chat_created(_state: State, value: Event, _context: ReducerContext) -> Step:
     why = "There is a chat with this id; it stays as it is."
     return Step(events=[_refused({**value, "request_id": 0}, "chat_exists", why)])
-
-
-def _on_chat_renamed(_state: State, value: Event, _context: ReducerContext) -> Step:
-    return Step(set={"title": value["title"]})
 
 
 def _on_user_message(state: State, value: Event, context: ReducerContext) -> Step:
@@ -138,7 +135,7 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
     turn = _new_turn(state, value, context)
     notes = [_message(value["request_id"], NOTE, ref) for ref in state.get("notes") or ()]
     after = {**state, **settings, "messages": state["messages"].extend([*notes, message])}
-    told = {"notes": None} if notes else {}
+    told = {**spoken_to(state, context), **({"notes": None} if notes else {})}
     return Step(
         set={**settings, **told, "last_request_id": value["request_id"], "turn": turn},
         append={"messages": [*notes, message]},
@@ -389,7 +386,8 @@ def _on_doubt_settled(state: State, value: Event, context: ReducerContext) -> St
 
 _HANDLERS: Mapping[str, Callable[[State, Event, ReducerContext], Step]] = {
     "ChatCreated": _on_chat_created,
-    "ChatRenamed": _on_chat_renamed,
+    "ChatRenamed": renamed,
+    "ChatArchived": archived,
     "ChatTools": _on_chat_tools,
     "UserMessage": _on_user_message,
     "TurnCancelled": _on_turn_cancelled,

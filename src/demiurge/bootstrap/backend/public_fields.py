@@ -48,7 +48,8 @@ _OUTCOME: Final = _named("id", "name", "ok", "error_code", "message", "view_ref"
 
 _CELLS: Final[Mapping[str, Fields]] = {
     CHAT: _named(
-        "last_request_id", "title", "created_at_ms", "model", "provider", "max_tokens", "own_max_tokens", "tools_ref",
+        "last_request_id", "title", "title_ref", "created_at_ms", "first_message_at_ms", "archived",
+        "model", "provider", "max_tokens", "own_max_tokens", "tools_ref",
         "own_tools_ref", "tool_choice", "left_out", "notes",
         messages=_named(
             "request_id", "role", "message_ref", "token_usage", "cost_cents", "finish_reason", "usage_ref",
@@ -71,11 +72,12 @@ _PLAN_FAILED: Final = _named("plan", "plan_id", "code")
 _STEP_FAILED: Final = _named("code")
 
 EVENTS: Final[Mapping[str, Fields]] = {
-    "demiurge/ChatCreated@1": _named("chat_id", "title", "created_at_ms"),
+    "demiurge/ChatCreated@1": _named("chat_id", "title", "title_ref", "created_at_ms"),
     "demiurge/UserMessage@1": _named(
         *_MESSAGE, *_SETTINGS, "own_max_tokens", "catalog_ref", "text", "message_ref"
     ),
-    "demiurge/ChatRenamed@1": _named("chat_id", "title"),
+    "demiurge/ChatRenamed@1": _named("chat_id", "title", "title_ref"),
+    "demiurge/ChatArchived@1": _named("chat_id", "archived"),
     "demiurge/ChatTools@1": _named("chat_id", "tools_ref", "tool_choice"),
     "demiurge/TurnCancelled@1": _named(*_MESSAGE),
     "demiurge/ChatRequest@1": _named(*_TURN, *_SETTINGS, "temperature", "message_refs"),

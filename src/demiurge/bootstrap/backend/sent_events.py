@@ -2,7 +2,8 @@
 comes; what depends on the caller stands here alone, for the API, the command line, Python and agents alike.
 
 * Ids of calls that begin with `mcp-` are the gateway's.
-* A person gives a chat its title: an agent that did could hide what people decide on behind a name of its own.
+* A person gives a chat its title: an agent that did could hide what people decide on behind a name of its own. So a
+  person archives it: an agent could else put a chat away before anybody looked at it.
 * Whoever names a blob must be able to read it, or have stored it: naming gives no right. An attachment of a message
   that an event names is named too.
 """
@@ -27,6 +28,13 @@ __all__ = ["OwnBlobs", "SentEvent", "require_readable_blobs", "require_sender", 
 
 MOST_OWN: Final = 10_000
 """How many stored blobs are remembered as their callers' own, the newest."""
+
+
+PERSONS: Final = {
+    "ChatRenamed": "Only a user renames a chat: people decide on its calls by its title.",
+    "ChatArchived": "Only a user archives a chat, or takes it from the archive: people look for it in the list.",
+}
+"""The events of a chat that only a user sends, each with the sentence that refuses it to others."""
 
 
 class SentEvent(NamedTuple):
@@ -60,8 +68,8 @@ def require_sender(event: SentEvent, caller: Caller) -> None:
             f"Ids that begin with {PREFIX} are given by the gateway, to the caller who asks: choose another id.",
             code="reserved_id",
         )
-    if (event.module, event.tag) == (CHAT, "ChatRenamed") and not caller.has("user"):
-        raise UsageError("Only a user renames a chat: people decide on its calls by its title.", code="role_missing")
+    if event.module == CHAT and event.tag in PERSONS and not caller.has("user"):
+        raise UsageError(PERSONS[event.tag], code="role_missing")
 
 
 def require_readable_blobs(

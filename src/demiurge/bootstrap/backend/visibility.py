@@ -56,6 +56,9 @@ _FRAMES: Final[Mapping[str, frozenset[str]]] = {
 }
 """The public fields of a frame, by its type: what the runner puts there is what the tool's redaction allows."""
 
+_WORDS_OF_EVENTS: Final = {"UserMessage": "message_ref", "ChatCreated": "title_ref", "ChatRenamed": "title_ref"}
+"""The field with the words of a person, by the event of a chat: a message or a title."""
+
 _PLACE: Final = frozenset({"unit", "request_id", "intent", "attempt", "offset", "end", "type"})
 
 
@@ -239,8 +242,8 @@ def _words(record: Record, effect: str | None) -> tuple[Any, ...]:
     if record.kind == "receipt" and effect == LLM and isinstance(payload, Mapping):
         return (payload.get("output_ref"),)
     if record.kind == "event" and Unit.parse(record.unit).module == CHAT and isinstance(value, Mapping):
-        said = value.get("$value") if value.get("$tag") == "UserMessage" else None
-        return (said.get("message_ref"),) if isinstance(said, Mapping) else ()
+        said, name = value.get("$value"), _WORDS_OF_EVENTS.get(str(value.get("$tag")))
+        return (said.get(name),) if name is not None and isinstance(said, Mapping) else ()
     return ()
 
 

@@ -28,7 +28,6 @@ from demiurge.cli import output
 from demiurge.cli.approval import Decision, describe
 from demiurge.cli.argument import read_text
 from demiurge.cli.chat_settings import prompt_lines, put_chat_settings
-from demiurge.cli.chat_verbs import chat_summary
 from demiurge.cli.conversation import Given, asked
 from demiurge.cli.cost import COST_TABLES, cost_lines
 from demiurge.cli.hints import runnable
@@ -227,14 +226,10 @@ def _chats(talk: Talk, text: str) -> None:
         talk.recall()
         talk.take_up()
         return
-    waiting = talk.portal.run(talk.world.backend.read.waiting_units())
     table = plain_table("chat", "messages", "last turn", "title")
-    for key in known:
-        standing = talk.portal.run(talk.world.chat(key).standing())
-        if standing is not None:
-            row = chat_summary(key, standing, waits=str(Unit(CHAT, key)) in waiting)
-            mark = "* " if key == talk.chat_id else ""
-            table.add_row(mark + key, str(row["messages"]), row["status"].replace("_", " "), visible_name(row["title"]))
+    for chat in talk.portal.run(talk.world.chats()):
+        mark = "* " if chat.id == talk.chat_id else ""
+        table.add_row(mark + chat.id, str(chat.messages), chat.status.replace("_", " "), visible_name(chat.name))
     talk.show(table)
 
 

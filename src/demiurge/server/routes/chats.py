@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import World
 from demiurge.bootstrap.chat import MAX_TITLE
-from demiurge.bootstrap.chat_state import ChatStanding
+from demiurge.bootstrap.chats import ChatSummary, each_chat, summary_of
 from demiurge.bootstrap.message_body import StoredAttachment
 from demiurge.errors import NotFound
 from demiurge.server.budget_used import BudgetUsed
@@ -25,7 +24,6 @@ from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.values.refs import parse_ref
 from demiurge.wire.items import NamedTool
 from demiurge.world.messages import MAX_ATTACHED
-from demiurge.world.unit import Unit
 
 __all__ = ["router"]
 
@@ -39,22 +37,27 @@ MaxResult = Annotated[
 ]
 
 
-class ChatSummary(BaseModel):
-    """A chat. `status` is that of its last turn; `waiting`: a call of it waits for a person."""
+class ListedChat(BaseModel):
+    """A chat. `title` is empty if it has none; `name` is the title, or for want of one "Untitled, 24 Nov 15:38" by the
+    server's clock. `status` is that of its last turn; `waiting`: a call of it waits for a person."""
 
     chat_id: str
     title: str
+    name: str
     messages: int
     last_request_id: int
     status: str
     waiting: bool
+    archived: bool
+    created_at_ms: int | None
+    first_message_at_ms: int | None
 
 
 class Chats(BaseModel):
     """Chats of the world, the most recently active first. `next`: the `before` that reads on; None if there are no
     more."""
 
-    chats: list[ChatSummary]
+    chats: list[ListedChat]
     next: int | None
 
 
@@ -66,11 +69,12 @@ class NewChat(BaseModel):
     title: str = Field("", max_length=500)
 
 
-class NewTitle(BaseModel):
-    """Another title for a chat."""
+class ChatChange(BaseModel):
+    """Another title for a chat, or whether it is in the archive; a field that is left out stays as it is."""
 
     model_config = ConfigDict(extra="forbid")
-    title: str = Field(min_length=1, max_length=MAX_TITLE)
+    title: str | None = Field(None, min_length=1, max_length=MAX_TITLE)
+    archived: bool | None = None
 
 
 class NewAttachment(BaseModel):
@@ -179,29 +183,24 @@ async def chats(
         int | None, Query(ge=0, le=2**53, description="Only chats whose last record has a position below this.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    archived: Annotated[bool, Query(description="The chats in the archive, in place of those that are not.")] = False,
 ) -> Chats:
     """Lists chats with their titles, the most recently active first. Upper and lower case are the same to `search`."""
-    heads = await asyncio.to_thread(world.backend.read.heads, f"{CHAT}/{prefix}")
-    waiting = await world.backend.read.waiting_units()
     wanted = search.strip().casefold()
-    found: list[ChatSummary] = []
-    last = 0
-    for head in sorted(heads, key=lambda head: -head.position):
-        if before is not None and head.position >= before:
-            continue
-        key = Unit.parse(head.unit).key
-        state = await world.chat(key).standing()
-        if state is None or wanted not in f"{state.title or ''}\n{key}".casefold():
+    found: list[ListedChat] = []
+    last: int | None = None
+    async for chat in each_chat(world.backend, prefix, before, archived=archived):
+        if wanted not in f"{chat.name}\n{chat.id}".casefold():
             continue
         if len(found) == limit:
             return Chats(chats=found, next=last)
-        found.append(_summary(key, state, waiting=head.unit in waiting))
-        last = head.position
+        found.append(_shown(chat))
+        last = chat.position
     return Chats(chats=found, next=None)
 
 
 @router.post("", status_code=201, responses=responses(400, 401, 403, 409, 422, 503))
-async def create(world: CurrentWorld, given: NewChat) -> ChatSummary:
+async def create(world: CurrentWorld, given: NewChat) -> ListedChat:
     """Makes a chat."""
     chat_id = given.chat_id if given.chat_id is not None else new_id("chat", SystemEntropy())
     chat = world.chat(chat_id)
@@ -211,15 +210,20 @@ async def create(world: CurrentWorld, given: NewChat) -> ChatSummary:
 
 
 @router.get("/{chat_id}", responses=responses(401, 403, 404, 422, 503))
-async def one(world: CurrentWorld, chat_id: ChatId) -> ChatSummary:
+async def one(world: CurrentWorld, chat_id: ChatId) -> ListedChat:
     """Returns a chat with the state of its last turn."""
     return await _of(world, chat_id)
 
 
 @router.patch("/{chat_id}", responses=responses(400, 401, 403, 404, 422, 503))
-async def rename(world: CurrentWorld, chat_id: ChatId, given: NewTitle) -> ChatSummary:
-    """Gives a chat another title. The record keeps the earlier ones."""
-    await world.chat(chat_id).rename(given.title)
+async def change(world: CurrentWorld, chat_id: ChatId, given: ChatChange) -> ListedChat:
+    """Gives a chat another title, archives it or takes it back. The record keeps who did so; an earlier title can be
+    erased."""
+    chat = world.chat(chat_id)
+    if given.title is not None:
+        await chat.rename(given.title)
+    if given.archived is not None:
+        await (chat.archive() if given.archived else chat.unarchive())
     return await _of(world, chat_id)
 
 
@@ -237,6 +241,31 @@ async def messages(
     failures = await world.chat(chat_id).failures(since)
     failed = [TurnFailure(request_id=request_id, **why._asdict()) for request_id, why in failures.items()]
     return Messages(chat_id=chat_id, messages=found, failures=failed)
+
+
+@router.get(
+    "/{chat_id}/export",
+    response_class=Response,
+    responses={
+        200: {"description": "The chat.", "content": {"application/json": {}, "text/markdown": {}}},
+        **responses(401, 403, 404, 422, 503),
+    },
+)
+async def export(
+    world: CurrentWorld,
+    chat_id: ChatId,
+    form: Annotated[
+        Literal["json", "markdown"], Query(alias="format", description="Markdown is for a person.")
+    ] = "json",
+) -> Response:
+    """Returns the whole chat as a download, with its title, times, models, tokens, cost, calls and files
+    (docs/chats.md)."""
+    found = await world.chat(chat_id).export()
+    is_markdown = form == "markdown"
+    text = found.to_markdown() if is_markdown else json.dumps(found.to_json(), ensure_ascii=False)
+    headers = {"content-disposition": f'attachment; filename="chat.{"md" if is_markdown else "json"}"'}
+    kind = "text/markdown; charset=utf-8" if is_markdown else "application/json"
+    return Response(text, media_type=kind, headers=headers)
 
 
 @router.get("/{chat_id}/claims", responses=responses(401, 403, 404, 422, 503))
@@ -303,28 +332,23 @@ async def send(request: Request, world: CurrentWorld, chat_id: ChatId, given: Ne
 
 
 @router.post("/{chat_id}/cancel", status_code=202, responses=responses(401, 403, 404, 422, 503))
-async def cancel(world: CurrentWorld, chat_id: ChatId) -> ChatSummary:
+async def cancel(world: CurrentWorld, chat_id: ChatId) -> ListedChat:
     """Stops the open turn: running calls are cancelled, calls that wait for a person are withdrawn."""
     await world.chat(chat_id).cancel()
     return await _of(world, chat_id)
 
 
-async def _of(world: World, chat_id: str) -> ChatSummary:
+async def _of(world: World, chat_id: str) -> ListedChat:
     chat = world.chat(chat_id)
-    state = await chat.standing()
-    if state is None:
+    standing = await chat.standing()
+    if standing is None:
         raise NotFound(f"There is no chat {chat_id}; GET /api/chats lists them.", code="chat_unknown")
-    return _summary(chat_id, state, waiting=bool(await world.backend.read.waiting_units(str(chat.unit))))
+    waiting = bool(await world.backend.read.waiting_units(str(chat.unit)))
+    return _shown(summary_of(chat_id, standing, waiting=waiting))
 
 
-def _summary(chat_id: str, standing: ChatStanding, *, waiting: bool) -> ChatSummary:
-    """Returns a chat by what `Chat.standing` says of it."""
-    turn = standing.turn
-    return ChatSummary(
-        chat_id=chat_id,
-        title=standing.title or "",
-        messages=standing.messages,
-        last_request_id=standing.last_request_id,
-        status=turn.shown_status(waits=waiting) if turn is not None else "new",
-        waiting=waiting,
+def _shown(chat: ChatSummary) -> ListedChat:
+    fields = asdict(chat)
+    return ListedChat(
+        chat_id=fields.pop("id"), **{name: fields[name] for name in ListedChat.model_fields if name in fields}
     )
