@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.recorded.unpacking import Recording, differences
+from tests.recorded.unpacking import Recording, as_definitions, differences
 
 from demiurge import World
 from demiurge.apps.demiurge import app
@@ -25,7 +25,7 @@ def test_a_world_with_an_extension_verifies_and_replays_to_the_states_that_it_ha
 
 
 def test_the_log_tells_the_changes_of_the_extension_and_of_the_hosts(recording: Recording, demiurge: Any) -> None:
-    log = [[entry["how"], entry["changed"]] for entry in demiurge("desk", "manifest", "log")]
+    log = [[entry["how"], as_definitions(entry["changed"])] for entry in demiurge("desk", "manifest", "log")]
     assert log[: len(recording.facts["log"])] == recording.facts["log"]
 
 

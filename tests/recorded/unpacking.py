@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 from demiurge import ToolPolicy, World
 
-__all__ = ["Recording", "agrees", "desk", "differences", "unpack"]
+__all__ = ["Recording", "agrees", "as_definitions", "desk", "differences", "unpack"]
 
 HERE = Path(__file__).parent
 
@@ -83,6 +83,13 @@ def agrees(then: Any, now: Any) -> bool:
     if isinstance(then, list) and isinstance(now, list):
         return len(then) == len(now) and all(map(agrees, then, now))
     return bool(then == now)
+
+
+def as_definitions(changed: Sequence[str] | None) -> list[str] | None:
+    """Returns the changed parts of a manifest as they were called when settings and the prompt were definitions."""
+    if changed is None:
+        return None
+    return sorted({"definitions" if part in ("prompt", "settings") else part for part in changed})
 
 
 def differences(
