@@ -202,7 +202,7 @@ async def test_a_core_tool_is_read_in_each_spelling(tmp_path: Path, provider: Pr
     async with opened(tmp_path / "w", provider) as world:
         read = await world.call(PROMPT_TOOL, json.dumps({"id": spelling}))
     assert read.ok
-    assert read.value == {"id": "file_reader", "name": "File Reader", "digest": core_tool("file_reader").digest}
+    assert read.result == {"id": "file_reader", "name": "File Reader", "digest": core_tool("file_reader").digest}
     assert read.content.startswith("The prompt tool. It runs as core__file_reader, if that tool is offered to you.")
 
 
@@ -276,13 +276,13 @@ async def test_a_model_changes_the_version_that_it_has_read(tmp_path: Path, prov
 
         await propose(world, "p0000000001")
         await approve(world, "p0000000001")
-        read = (await world.call(PROMPT_TOOL, json.dumps({"id": NEW}))).value["digest"]
+        read = (await world.call(PROMPT_TOOL, json.dumps({"id": NEW}))).result["digest"]
         blind = await proposed("blind")
         assert (blind.ok, "baseHash" in blind.message) == (False, True)
         first, second = await proposed("first", base_digest=read), await proposed("second", base_digest=read)
         await world.settle()
-        await approve(world, first.value["proposal"])
-        late = await world.prompt_tools.proposal(second.value["proposal"])
+        await approve(world, first.result["proposal"])
+        late = await world.prompt_tools.proposal(second.result["proposal"])
         assert late.is_stale
         [live] = [tool for tool in await world.prompt_tools.catalog() if not tool.locked]
         assert (live.prompt, live.approved_by) == ("Text of first.", "user")

@@ -354,7 +354,7 @@ async def test_a_call_without_a_chat_asks_too(provider: Provider, folder: Path) 
         assert made.status == "awaiting_approval"
         await world.answer(made.approval or "", "Rome")
         made = await world.call(ASK, json.dumps(WHERE), "mine")
-        assert (made.status, made.value) == ("done", {"choice": 0})
+        assert (made.status, made.result) == ("done", {"choice": 0})
 
 
 POINTS = (

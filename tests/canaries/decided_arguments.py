@@ -80,6 +80,17 @@ class Journey:
         ended = self._process.finish(running)
         self.said += [ended.out, ended.err]
 
+    def commands(self, url: str) -> list[bytes | str]:
+        """Returns what the command line prints of the chat to the viewer."""
+        shown = (
+            ("chat", "export"),
+            ("trace", "--chat", "main", "--all"),
+            ("--json", "trace", "--chat", "main"),
+        )
+        done = [self._process("-w", url, "--token", self._tokens[1], *words) for words in shown]
+        assert [each.status for each in done] == [0] * len(shown), done
+        return [each.out + each.err for each in done]
+
     def ask(self, user: httpx.Client, card: str, number: int) -> Any:
         """Has the model propose a call with this argument; returns the call that waits, None if none does."""
         call = self.provider.call("order", {"part": "bolt", "card": card}, f"call_{number}")
@@ -132,12 +143,14 @@ def run_journey(process: Any, provider: Any, world: Path, tmp_path: Path) -> Tra
         refs = sorted(set(re.findall(r"sha256:[0-9a-f]{64}", journal)))
         answers = answers_to(viewer, waits["id"])
         blobs = [viewer.get(f"/api/blob/{ref}").text for ref in refs]
+        printed = journey.commands(str(viewer.base_url))
         own = journal + "".join(user.get(f"/api/blob/{ref}").text for ref in refs)
         assert all(json.dumps(value)[1:-1] in own for value in VALUES.values()), "the user sees all of them"
         assert VALUES["reason of a rejection"] in "".join(answers)
     surfaces: dict[str, list[bytes | str]] = {
         "answers to a viewer": [*answers],
         "blobs of a viewer": [*blobs],
+        "command line of a viewer": printed,
         "stdout and stderr": [*journey.said],
     }
     return Traces(VALUES, surfaces, frozenset({"reason of a rejection"}))

@@ -35,7 +35,9 @@ TOKEN_SURFACES = frozenset(
     {"result", "content", "record", "events", "pickles", "files", "objects", "logs", "stdout and stderr"}
 )
 WORLD_SURFACES = frozenset({"stdout and stderr", "socket", "prompts", "export", "world and home folder"})
-VIEWER_SURFACES = frozenset({"answers to a viewer", "blobs of a viewer", "stdout and stderr"})
+VIEWER_SURFACES = frozenset(
+    {"answers to a viewer", "blobs of a viewer", "command line of a viewer", "stdout and stderr"}
+)
 KILLED_SURFACES = frozenset({"stdout and stderr", "world folder", "home folder", "journal", "blobs"})
 
 

@@ -94,7 +94,7 @@ def test_a_call_without_a_chat_says_how_to_answer(run: Any) -> None:
     assert "approvals answer" in asked.out
     [found] = run("--json", "approvals", "ls").document["approvals"]
     answered = run("--json", "approvals", "answer", found["id"], "Rome").document
-    assert (answered["call"]["ok"], answered["call"]["value"]) == (True, {"choice": None})
+    assert (answered["call"]["ok"], answered["call"]["result"]) == (True, {"choice": None})
 
 
 def test_a_person_at_the_terminal_answers_in_place(terminal: Callable[..., Terminal], provider: Any) -> None:

@@ -87,6 +87,9 @@ class TraceRecord:
 
 Line = TraceLine[TraceRecord]
 
+MOST_TOLD: Final = 4000
+"""The most characters of a result that a tree has, since it may be of a whole chat."""
+
 _BOOKKEEPING: Final = frozenset({"step", "manifest", "plan_ended", "receipt", "event"})
 """Kinds of records that a table of a tree leaves out if nothing went wrong."""
 
@@ -104,7 +107,7 @@ class TraceTree:
     decision the state is, else None. An intent has `phases` too, and a tool call `arguments_json`: its exact arguments,
     None with the reason in `arguments_problem` if they cannot be read, or may not be. Once it has ended, an intent of a
     tool call has `content`, the text that the model was given, and `value`, the whole value of the tool, for a caller
-    who sees records.
+    who sees records; of a long text the first 4000 characters, with their number as `content_cut`, and no value then.
 
     An approval or a rejection has `reason` if it may be read. A decision on a call has `tainted`, the untrusted tools
     whose text the turn had read, if there are some.
@@ -315,14 +318,16 @@ def _arguments(blobs: BlobReader, record: TraceRecord) -> dict[str, Any]:
 
 
 def _told(backend: Backend, consequences: Sequence[TraceRecord]) -> dict[str, Any]:
-    """Returns what a model was told about a call, `{content, value}`; nothing if the call has no result yet, or its
-    result can't be had."""
+    """Returns what a model was told about a call, `{content, value, content_cut?}`; nothing if the call has no result
+    yet, or its result can't be had."""
     for record in consequences:
         payload = record.body.get("payload") if record.kind == "receipt" else None
         ref = payload.get("message_ref") if isinstance(payload, Mapping) else None
         if ref is not None:
             with suppress(DemiurgeError):  # the rest of the tree is shown all the same
                 body = load_body(backend, ref)
+                if len(body.text) > MOST_TOLD:
+                    return {"content": body.text[:MOST_TOLD], "value": None, "content_cut": len(body.text)}
                 return {"content": body.text, "value": body.value}
     return {}
 

@@ -209,6 +209,19 @@ def test_a_long_result_is_cut_to_a_few_rows() -> None:
     assert "characters more" in shown[-1]
 
 
+def test_the_name_of_a_tool_is_bold_and_no_word_of_a_result() -> None:
+    screen = Screen(EmulatedTerminal(40, 20), width=40)
+    bold = "\x1b[1m"
+    assert [
+        bold in call_lines(screen, mark, text)[0]
+        for mark, text in (
+            (CALL, "order {}"),
+            (RESULT, "order: done"),
+            (RESULT, "Sunny in Rome"),
+        )
+    ] == [True, True, False]
+
+
 def test_a_notice_takes_the_place_of_what_is_drawn_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

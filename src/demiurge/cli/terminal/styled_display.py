@@ -15,7 +15,7 @@ from demiurge.cli.hints import runnable
 from demiurge.cli.terminal.inline_image import MOST_BYTES, inline_image, protocol_of
 from demiurge.cli.terminal.markdown import MarkdownStream
 from demiurge.cli.terminal.screen import Screen
-from demiurge.cli.turn_display import Mark, part_line
+from demiurge.cli.turn_display import CALL, Mark, part_line
 from demiurge.errors import DemiurgeError
 from demiurge.values.clock import SystemClock
 
@@ -149,9 +149,11 @@ def _elapsed(seconds: int) -> str:
 
 
 def call_lines(screen: Screen, mark: Mark, text: str) -> list[str]:
-    """Returns a call or a result as a few lines: the mark, the name in bold, and the rest as far as it fits."""
+    """Returns a call or a result as a few lines: the mark, the tool's name in bold if it is named, and the rest as far
+    as it fits."""
     name, gap, rest = output.plain(text).partition(" ")
-    shown = Text.assemble((name, "bold" if gap and name.rstrip(":").isidentifier() else ""), gap + rest)
+    is_named = mark is CALL or name.endswith(":")
+    shown = Text.assemble((name, "bold" if gap and is_named and name.rstrip(":").isidentifier() else ""), gap + rest)
     width = screen.width - 2
     rows = screen.lines(shown, width=width)
     if len(rows) > ROWS:
