@@ -60,7 +60,7 @@ class MessageBody:
     arguments_json}`; `erased` is None, or `{actor, why, at_ms}` of a message that was erased. `skip_tool_catalog`: the
     sender asked for a turn without the catalog of the tools in its prompt. `verbatim_ref`: of a tool's result, the blob
     of its source's own answer. `value`: of a tool's result, the whole value as its tool returned it, JSON-ready; None
-    if there is none, or `text` is the value.
+    if there is none, or `text` is the value, or while it is in the blob `value_ref` (`with_value`).
 
     For a caller who does not see records, `attachments` are `{type}` and `arguments_json` is None."""
 
@@ -71,6 +71,7 @@ class MessageBody:
     skip_tool_catalog: bool = False
     verbatim_ref: str | None = None
     value: Any = None
+    value_ref: str | None = None
 
     @classmethod
     def decode(cls, node: Mapping[str, Any]) -> MessageBody:
@@ -82,7 +83,12 @@ class MessageBody:
         calls, verbatim = node.get("tool_calls") or (), node.get("verbatim_ref")
         at = node.get("value_at")
         value = portable(from_json(text[at:])) if at is not None else None
-        return cls(text, attached, calls, skip_tool_catalog=skips, verbatim_ref=verbatim, value=value)
+        named = {"verbatim_ref": verbatim, "value_ref": node.get("value_ref")}
+        return cls(text, attached, calls, skip_tool_catalog=skips, value=value, **named)
+
+    def with_value(self, get: Callable[[str], bytes]) -> MessageBody:
+        """Returns the content with its value, which `get` reads if it is in a blob of its own."""
+        return self if self.value_ref is None else replace(self, value=portable(from_json(get(self.value_ref))))
 
     @classmethod
     def of_redacted(cls, message: Mapping[str, Any]) -> MessageBody:
@@ -98,11 +104,8 @@ def load_body(backend: Backend, ref: str) -> MessageBody:
     try:
         if not sees_records(backend.caller):
             return MessageBody.of_redacted(backend.read.message(parse_ref(ref)))
-        node = canonical_json.parse_object(backend.read.get_blob(parse_ref(ref)))
-        body = MessageBody.decode(node)
-        if "value_ref" not in node:
-            return body
-        return replace(body, value=portable(from_json(backend.read.get_blob(parse_ref(node["value_ref"])))))
+        body = MessageBody.decode(canonical_json.parse_object(backend.read.get_blob(parse_ref(ref))))
+        return body.with_value(lambda at: backend.read.get_blob(parse_ref(at)))
     except NotFound as error:
         if error.code != "erased":
             raise

@@ -22,7 +22,7 @@ from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.chat_state import Failed
 from demiurge.bootstrap.failure import failure_in
 from demiurge.bootstrap.journal import PAGE, Journal
-from demiurge.bootstrap.message_body import load_body
+from demiurge.bootstrap.message_body import MessageBody
 from demiurge.bootstrap.stored_blobs import BlobReader
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.display import Cell, Table, View, shown
@@ -235,7 +235,7 @@ def _nodes(backend: Backend, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
         if isinstance(line.record.cause, int):
             caused.setdefault((line.record.unit, line.record.cause), []).append(line.record)
     blobs = BlobReader(backend, [_call_ref(line.record) for line in lines])
-    sees = sees_records(backend.caller)
+    told = _told(backend, intents, caused)
     for line in lines:
         record = line.record
         node: dict[str, Any] = {
@@ -260,8 +260,7 @@ def _nodes(backend: Backend, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
             node["tainted"] = list(decided["tainted"])
         if record.kind == "approval" and isinstance(record.body.get("reason"), str):
             node["reason"] = record.body["reason"]
-        told = _told(backend, caused.get(record.place, [])) if sees and _call_ref(record) is not None else {}
-        yield node | _arguments(blobs, record) | told
+        yield node | _arguments(blobs, record) | told.get(record.place, {})
 
 
 def _phases(line: Line, consequences: Sequence[TraceRecord], begun_ns: int | None) -> list[dict[str, Any]]:
@@ -317,19 +316,39 @@ def _arguments(blobs: BlobReader, record: TraceRecord) -> dict[str, Any]:
     return {"arguments_json": None, "arguments_problem": problem}
 
 
-def _told(backend: Backend, consequences: Sequence[TraceRecord]) -> dict[str, Any]:
-    """Returns what a model was told about a call, `{content, value, content_cut?}`; nothing if the call has no result
-    yet, or its result can't be had."""
+def _told(
+    backend: Backend, intents: Sequence[TraceRecord], caused: Mapping[tuple[str, int], Sequence[TraceRecord]]
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """Returns what a model was told about calls, `{content, value, content_cut?}` by the place of the intent; nothing
+    of a call without a result, or whose result can't be had."""
+    if not sees_records(backend.caller):
+        return {}
+    calls = [record.place for record in intents if _call_ref(record) is not None]
+    refs = {place: ref for place in calls if (ref := _message_ref(caused.get(place, ()))) is not None}
+    blobs, bodies = BlobReader(backend, refs.values()), dict[tuple[str, int], MessageBody]()
+    for place, ref in refs.items():
+        with suppress(DemiurgeError):  # the rest of the tree is shown all the same
+            bodies[place] = MessageBody.decode(canonical_json.parse_object(blobs.get(ref)))
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    short = {place: body for place, body in bodies.items() if len(body.text) <= MOST_TOLD}
+    values = BlobReader(backend, [body.value_ref for body in short.values()])
+    for place, body in bodies.items():
+        found[place] = {"content": body.text[:MOST_TOLD], "value": None}
+        if place not in short:
+            found[place]["content_cut"] = len(body.text)
+            continue
+        with suppress(DemiurgeError):
+            found[place]["value"] = body.with_value(values.get).value
+    return found
+
+
+def _message_ref(consequences: Sequence[TraceRecord]) -> str | None:
+    """Returns the address of the message for the model in the receipt of a call; None if there is none."""
     for record in consequences:
         payload = record.body.get("payload") if record.kind == "receipt" else None
-        ref = payload.get("message_ref") if isinstance(payload, Mapping) else None
-        if ref is not None:
-            with suppress(DemiurgeError):  # the rest of the tree is shown all the same
-                body = load_body(backend, ref)
-                if len(body.text) > MOST_TOLD:
-                    return {"content": body.text[:MOST_TOLD], "value": None, "content_cut": len(body.text)}
-                return {"content": body.text, "value": body.value}
-    return {}
+        if isinstance(payload, Mapping) and payload.get("message_ref") is not None:
+            return str(payload["message_ref"])
+    return None
 
 
 def _shown(value: Any) -> Any:

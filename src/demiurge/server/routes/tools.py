@@ -91,7 +91,7 @@ async def catalog(
     views = {view["id"]: view for view in tool_views(world.manifest(), world.caller)}
     may_send = world.caller.has("agent")
     ref = await world.tools_ref(*names) if may_send and names else None
-    listed = sorted(views if everything and not chosen else names, key=in_lists)
+    listed = names if chosen else sorted(views if everything else names, key=in_lists)
     prompts = [] if chosen else [_row(tool) for tool in await world.prompt_tools.catalog()]
     if not uses:
         callables = [ToolView(**views[name]) for name in listed]
