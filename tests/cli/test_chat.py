@@ -148,6 +148,21 @@ def test_a_chat_is_exported_whole(demiurge: Any, provider: Any, tmp_path: Path) 
     assert demiurge("chat", "export", "none").status == 1
 
 
+def test_an_exported_chat_is_imported_as_a_new_one(demiurge: Any, provider: Any, tmp_path: Path) -> None:
+    provider.say(provider.answer(provider.text("Hello Ada.")))
+    demiurge("chat", "-m", "I am Ada.")
+    demiurge("chat", "export", "main", "--out", str(tmp_path / "ada.json"))
+    done = demiurge("chat", "import", str(tmp_path / "ada.json"), "--id", "copy")
+    assert "Imported 2 messages as the chat copy" in done.out
+    assert "(imported)\n\n> I am Ada.\n\nHello Ada." in demiurge("chat", "show", "copy").out
+    demiurge("chat", "copy", "-m", "Who am I?")
+    assert "I am Ada." in json.dumps(provider.seen[-1]["input"])
+    assert demiurge("chat", "import", str(tmp_path / "ada.json"), "--id", "copy").status == 1
+    (tmp_path / "bad.json").write_text("{}")
+    bad = demiurge("chat", "import", str(tmp_path / "bad.json"))
+    assert (bad.status, "no chat that Demiurge exported" in bad.err) == (1, True)
+
+
 def test_lines_from_a_pipe_are_turns(demiurge: Any, provider: Any) -> None:
     provider.say(provider.answer(provider.text("One.")), provider.answer(provider.text("Two.")))
     done = demiurge("chat", stdin=b"first\n\nsecond\n")

@@ -231,6 +231,20 @@ async def test_a_chat_is_downloaded_whole(served: Served) -> None:
     assert (await user.get("/api/chats/c1/export", params={"format": "pdf"})).status_code == 422
 
 
+async def test_an_exported_chat_is_imported(served: Served) -> None:
+    served.provider.say(served.provider.answer(served.provider.text("Good day.")))
+    user, agent = await served.client(), await served.client("agent")
+    await user.post("/api/chats/c1/messages", json={"text": "Hello", "wait": True})
+    document = (await user.get("/api/chats/c1/export")).json()
+    made = await user.post("/api/chats/import", params={"chat_id": "c2"}, json=document)
+    assert (made.status_code, made.json()["chat_id"], made.json()["messages"]) == (201, "c2", 2)
+    said = (await user.get("/api/chats/c2/messages")).json()["messages"]
+    assert [(m["text"], m["imported"]) for m in said] == [("Hello", True), ("Good day.", True)]
+    assert (await user.post("/api/chats/import", params={"chat_id": "c2"}, json=document)).status_code == 409
+    assert (await user.post("/api/chats/import", json={"format": "x"})).status_code == 422
+    assert (await agent.post("/api/chats/import", json=document)).status_code == 403
+
+
 async def test_a_message_that_skips_the_tool_catalog_says_so_to_everyone_who_reads_it(served: Served) -> None:
     served.provider.say(served.provider.answer(served.provider.text("Good day.")))
     user = await served.client()

@@ -75,6 +75,7 @@ ROWS = {
     "POST /api/calls/{name}": Row(ALL, body=cbor.encode([])),
     "GET /api/chats": Row(ALL),
     "POST /api/chats": Row(WRITES, 201, body={}),
+    "POST /api/chats/import": Row(USER, 201, body={"format": "demiurge.chat/1", "messages": []}),
     "GET /api/chats/{chat_id}": Row(ALL),
     "PATCH /api/chats/{chat_id}": Row(USER, body={"title": "New"}),
     "GET /api/chats/{chat_id}/messages": Row(ALL),

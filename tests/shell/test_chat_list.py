@@ -123,3 +123,18 @@ async def test_a_chat_is_downloaded_from_its_head(screen: Screen) -> None:
     download = await begun.value
     assert download.suggested_filename == "chat.md"
     assert (await download.path()).read_text("utf-8").startswith("# Chat 1\n")
+
+
+async def test_an_exported_chat_is_imported_from_a_file(screen: Screen) -> None:
+    provider = screen.served.provider
+    provider.say(provider.answer(provider.text("Good day.")))
+    user = await screen.served.client()
+    await user.post("/api/chats/c1/messages", json={"text": "Hello", "wait": True})
+    exported = (await user.get("/api/chats/c1/export")).content
+    page = await screen.page("/chats")
+    chosen = page.get_by_label("Import a chat")
+    await chosen.set_input_files({"name": "x.json", "mimeType": "application/json", "buffer": b"not JSON"})
+    await expect(page.get_by_text("This file is not JSON.")).to_be_visible()
+    await chosen.set_input_files({"name": "chat.json", "mimeType": "application/json", "buffer": exported})
+    await expect(page.locator(".message.user")).to_contain_text("imported, with its answer")
+    await expect(page.locator(".markdown")).to_have_text("Good day.")

@@ -86,6 +86,8 @@ export const messagePost = (chat: string, text: string, attachments: NewAttachme
 export const chatRename = (chat: string, title: string) => patch<ChatSummary>(`/api/chats/${part(chat)}`, { title });
 export const chatArchive = (chat: string, archived: boolean) => patch<ChatSummary>(`/api/chats/${part(chat)}`, { archived });
 export const chatExportPath = (chat: string, format: "json" | "markdown") => apiPath(`/api/chats/${part(chat)}/export`, { format });
+/** Makes a chat with the history of an exported one. */
+export const chatImport = (exported: unknown) => post<ChatSummary>("/api/chats/import", exported);
 export const chatCancel = (chat: string) => post<ChatSummary>(`/api/chats/${part(chat)}/cancel`, {});
 
 export const approvalsGet = async (): Promise<Approvals> => {

@@ -90,6 +90,8 @@ export interface ChatMessage {
   findings?: Finding[];
   /** Whether the answer was not taken because of its findings. */
   refused?: boolean;
+  /** Whether the message came with an imported history. */
+  imported?: boolean;
 }
 
 /** A citation of an answer that does not hold: its line from 1, and what is wrong with it. */

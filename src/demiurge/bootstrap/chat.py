@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.backend import Backend, OnFrame
@@ -18,7 +18,7 @@ from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.chat_export import ChatExport, export_chat
 from demiurge.bootstrap.chat_fields import require_fields
-from demiurge.bootstrap.chat_state import ChatCell, ChatSettings, ChatStanding, Failed
+from demiurge.bootstrap.chat_state import ChatCell, ChatSettings, ChatStanding, Failed, Said
 from demiurge.bootstrap.decided_calls import with_decisions
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.message_body import (
@@ -57,13 +57,6 @@ REFUSED = "demiurge/ChatFailed@1"
 
 TRIES = 50
 """How often a message is submitted again because the message of another process came first."""
-
-
-class Said(NamedTuple):
-    """A message that a chat has taken: its number in the chat, and the place of its event."""
-
-    request_id: int
-    accepted: Accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +119,16 @@ class Chat:
         """Takes the chat back into the lists. Raises as `archive`."""
         await self._change("demiurge/ChatArchived@1", "archive", {"archived": False})
 
+    async def take_history(self, messages: Sequence[Mapping[str, Any]], first_message_at_ms: int | None) -> None:
+        """Takes the history of another chat (`World.import_chat`). Raises Conflict (`chat_used`: it has its own)."""
+        fields = {"messages": messages, "first_message_at_ms": first_message_at_ms}
+        await self._change("demiurge/ChatImported@1", "import", fields)
+
     async def _change(self, schema: str, option: str, fields: Mapping[str, Any]) -> None:
         require_fields(option, await self._lacking())
-        if self._refusal(await self.backend.run.submit(schema, {"chat_id": self.id, **fields}, None, None)) is not None:
-            raise self._unknown()
+        refused = self._refusal(await self.backend.run.submit(schema, {"chat_id": self.id, **fields}, None, None))
+        if refused is not None:
+            raise self._unknown() if refused.code == "chat_unknown" else Conflict(refused.message, code=refused.code)
 
     async def _stored_title(self, title: str) -> Ref:
         require_fields("rename", await self._lacking())
@@ -372,7 +371,7 @@ class Chat:
 
     async def messages(self, since: int = 0) -> list[dict[str, Any]]:
         """Returns the whole conversation, or the messages from the request id `since` on: `{request_id, role, ref,
-        text, attachments?, tool_calls?, tool?, erased?, skip_tool_catalog?, findings?, refused?}`, oldest first.
+        text, attachments?, tool_calls?, tool?, erased?, skip_tool_catalog?, findings?, refused?, imported?}`, in order.
 
         `ref` is the address of the message's blob, which `demiurge erase` takes. `attachments` is a list of `{type,
         mime, bytes_ref}`. A message that was erased has no text, and `erased` says by whom, why and when: `{actor, why,
@@ -404,8 +403,7 @@ class Chat:
                 entry |= {"text": "", "tool": {**message.tool.shown, "result": result, **told}}
             if findings := load_findings(self.backend, message.findings_ref):
                 entry["findings"] = [asdict(finding) for finding in findings]
-            if message.refused:
-                entry["refused"] = True
+            entry |= {name: True for name in ("refused", "imported") if getattr(message, name)}
             for name in ("attachments", "tool_calls", "erased", "skip_tool_catalog"):
                 if found := getattr(body, name):
                     entry[name] = found

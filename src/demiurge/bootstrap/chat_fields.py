@@ -19,6 +19,7 @@ _NEWER: Final = {
     "demiurge/ChatCreated@1": ("title_ref",),
     "demiurge/ChatRenamed@1": ("title", "title_ref"),
     "demiurge/ChatArchived@1": ("archived",),
+    "demiurge/ChatImported@1": ("messages",),
     "demiurge/ChatTools@1": ("tools_ref", "tool_choice"),
     "demiurge/UserMessage@1": ("own_max_tokens", "catalog_ref"),
     "demiurge/Turn@1": ("catalog_ref",),
@@ -26,6 +27,7 @@ _NEWER: Final = {
 _NEEDED: Final = {
     "max_tokens": ("demiurge/UserMessage@1.own_max_tokens", "demiurge/ChatState@1.own_max_tokens"),
     "rename": ("demiurge/ChatRenamed@1.title_ref", "demiurge/ChatState@1.title_ref"),
+    "import": ("demiurge/ChatImported@1.messages",),
     "archive": ("demiurge/ChatArchived@1.archived", "demiurge/ChatState@1.archived"),
     "use_tools": ("demiurge/ChatTools@1.tools_ref", "demiurge/ChatState@1.own_tools_ref"),
 }

@@ -18,6 +18,7 @@ from demiurge.bootstrap.backend.public_fields import shown_text
 from demiurge.bootstrap.message_body import load_title
 from demiurge.values.projection import Only
 from demiurge.world.history.call_state import State, state_of_code
+from demiurge.world.host import Accepted
 
 __all__ = [
     "ChatCell",
@@ -26,6 +27,7 @@ __all__ = [
     "ChatStanding",
     "Failed",
     "NewMessages",
+    "Said",
     "ToolAnswer",
     "TurnState",
 ]
@@ -55,6 +57,13 @@ class Failed(NamedTuple):
 
     code: str
     message: str
+
+
+class Said(NamedTuple):
+    """A message that a chat has taken: its number in the chat, and the place of its event."""
+
+    request_id: int
+    accepted: Accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +141,7 @@ class TurnState:
 class ChatMessage:
     """One message of a chat. The words are in the blob `message_ref`; `tool` is the outcome of a call for a message
     that answers one, else None. `findings_ref` is the blob that says which citations of an answer do not hold; an
-    answer that was `refused` for that ended no turn well."""
+    answer that was `refused` for that ended no turn well. One that was `imported` is of another world's chat."""
 
     request_id: int
     role: str
@@ -143,6 +152,7 @@ class ChatMessage:
     tool: ToolAnswer | None
     findings_ref: str | None = None
     refused: bool = False
+    imported: bool = False
 
     @classmethod
     def decode(cls, node: Mapping[str, Any]) -> ChatMessage:
@@ -157,6 +167,7 @@ class ChatMessage:
             ToolAnswer.decode(node["tool"], node["message_ref"]),
             node.get("findings_ref"),
             bool(node.get("refused")),
+            bool(node.get("imported")),
         )
 
 

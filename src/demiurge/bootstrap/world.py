@@ -17,6 +17,7 @@ from demiurge.bootstrap.backend import Frames, OnFrame, Shown
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.call import CallOutcome, as_json_text, call_tool
 from demiurge.bootstrap.chat import Chat
+from demiurge.bootstrap.chat_import import read_export, stored_history
 from demiurge.bootstrap.chats import ChatSummary, each_chat
 from demiurge.bootstrap.cost import DAYS, cost_with_budgets, today
 from demiurge.bootstrap.fork import Fork, absolute
@@ -32,13 +33,13 @@ from demiurge.bootstrap.toolset import store_toolset
 from demiurge.bootstrap.trust.observing_end import check_end, keep_end
 from demiurge.bootstrap.world_cost import CostTable, WorldCost
 from demiurge.bootstrap.world_options import require_policy
-from demiurge.errors import Damaged, Divergence, InvalidValue
+from demiurge.errors import Conflict, Damaged, Divergence, InvalidValue
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.display import ShownRows
 from demiurge.tools.input_required import Action
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values import canonical_json, cbor
-from demiurge.values.clock import SystemEntropy
+from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.values.projection import Only
 from demiurge.values.refs import Ref
 from demiurge.wire.items import ToolChoice
@@ -348,6 +349,21 @@ class World(OpenedWorld):
         """Returns the chats, the most recently active first: those in the archive, or those that are not. Reads each
         chat's standing and title, and no message."""
         return [chat async for chat in each_chat(self.backend, archived=archived)]
+
+    async def import_chat(self, document: Mapping[str, Any], chat_id: str | None = None) -> Chat:
+        """Makes a new chat with the history of an exported one (`ChatExport.to_json`), and returns it. The history is
+        shown and told to the model, marked as imported; nothing of it counts as a call or a turn (docs/chats.md).
+
+        `chat_id`: of the new chat; None: one is made. Raises InvalidValue (`bad_export`, `bad_attachment`,
+        `older_definitions`), Conflict (`exists`: there is a chat with this id), UsageError (`role_missing`)."""
+        exported = read_export(document)
+        chat = self.chat(chat_id if chat_id is not None else new_id("chat", SystemEntropy()))
+        if await chat.state() is not None:
+            raise Conflict(f"There is a chat {chat.id} already; choose another id.", code="exists")
+        history = await asyncio.to_thread(stored_history, exported, self.backend.run.put_blob)
+        await chat.create(exported.title)
+        await chat.take_history(history, exported.first_message_at_ms)
+        return chat
 
     def chat(self, chat_id: str = "main") -> Chat:
         """Returns the chat with this id; its first message creates it. Raises InvalidValue if the id is no text."""

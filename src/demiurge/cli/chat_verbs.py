@@ -16,7 +16,7 @@ from demiurge.bootstrap import Reply
 from demiurge.bootstrap.chat_state import Failed
 from demiurge.bootstrap.chats import ChatSummary
 from demiurge.cli import output
-from demiurge.cli.argument import utf8_text
+from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.call_arguments import arguments, change_text, result_text, told_problem
 from demiurge.cli.chat_claims import claims
 from demiurge.cli.command import Command, Group
@@ -159,6 +159,24 @@ def export(chat_id: str, form: str | None, out: Path | None) -> None:
     output.result({"chat_id": chat_id, "file": str(out)}, f"Wrote {out}.")
 
 
+@verbs.command(name="import", cls=Command)
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.option("--id", "chat_id", metavar="ID", callback=utf8_text, help="The id of the new chat; default: one is made.")
+def import_(file: Path, chat_id: str | None) -> None:
+    """Make a new chat from a chat that was exported as JSON.
+
+    Its history is shown, and told to the model as imported text: nothing of it counts as done here.
+    """
+    document = read_json(f"@{file}")
+    with opened() as (world, portal):
+        made = portal.run(world.import_chat(document, chat_id)).id
+        messages = len(portal.run(world.chat(made).messages()))
+    output.result(
+        {"chat_id": made, "messages": messages},
+        runnable(f"Imported {messages} messages as the chat {made}; `demiurge chat {made}` goes on with it."),
+    )
+
+
 def _read(world: Opened, chat_id: str) -> tuple[list[dict[str, Any]], Reply | None]:
     chat = world.world.chat(chat_id)
     messages = world.portal.run(chat.messages())
@@ -179,7 +197,9 @@ def _lines(messages: Sequence[Mapping[str, Any]], failures: Mapping[int, Failed]
     """Returns the conversation as lines, with the reason after each failed turn."""
     lines: list[str] = []
     for request_id, turn in groupby(messages, itemgetter("request_id")):
-        lines += _turn_lines(turn)
+        said = list(turn)
+        lines += ["", "(imported)"] if said[0].get("imported") else []
+        lines += _turn_lines(said)
         if request_id in failures:
             lines += ["", runnable(f"(failed: {failures[request_id].message})")]
     return lines[1:]

@@ -1,12 +1,12 @@
 /** The chats: a list that can be searched, and the chat that is open. */
-import { type FormEvent, useState } from "react";
+import { type ChangeEvent, type FormEvent, useState } from "react";
 import "./demiurge.css";
 import { stateText } from "../../parts/call-state";
 import { Name } from "../../parts/name";
 import { Empty, ErrorNote, Loading } from "../../parts/notes";
 import { Link, navigate, usePath } from "../../router";
-import { chatPost, sentence } from "../../sdk";
-import { maySend, useSession } from "../../session";
+import { chatImport, chatPost, sentence } from "../../sdk";
+import { isUser, maySend, useSession } from "../../session";
 import { useChatList } from "./chat-list";
 import { ChatView } from "./chat-view";
 
@@ -93,6 +93,18 @@ function ChatList({ open, onMade }: ChatListProps) {
 function NewChat({ onMade }: { onMade: (chatId: string) => void }) {
   const [title, setTitle] = useState("");
   const [problem, setProblem] = useState("");
+  const session = useSession();
+  const importFile = async (event: ChangeEvent<HTMLInputElement>) => {
+    const [file] = event.target.files ?? [];
+    event.target.value = ""; // the same file can be chosen again
+    if (file === undefined) return;
+    setProblem("");
+    try {
+      onMade((await chatImport(JSON.parse(await file.text()))).chat_id);
+    } catch (error) {
+      setProblem(error instanceof SyntaxError ? "This file is not JSON. Export a chat as JSON, and choose that file." : sentence(error));
+    }
+  };
   const make = async (event: FormEvent) => {
     event.preventDefault();
     setProblem("");
@@ -117,6 +129,12 @@ function NewChat({ onMade }: { onMade: (chatId: string) => void }) {
       <button type="submit" className="primary">
         New chat
       </button>
+      {isUser(session) && (
+        <label className="link">
+          Import a chat
+          <input type="file" className="unseen" accept=".json,application/json" onChange={importFile} />
+        </label>
+      )}
       {problem !== "" && <ErrorNote message={problem} />}
     </form>
   );

@@ -91,6 +91,7 @@ function UserMessage() {
   const user = useAuiState(({ message }) => message.metadata.custom.user) as ChatMessage | undefined;
   return (
     <MessagePrimitive.Root className="message user" id={`said-${user?.request_id}`}>
+      {user?.imported === true && <span className="tag">imported, with its answer</span>}
       <span className="unseen">You: </span>
       {(user?.erased !== undefined || user?.text !== "") && <MessagePrimitive.Parts components={{ Text: PlainText }} />}
       {user?.attachments?.map((each, place) => (

@@ -34,7 +34,15 @@ from demiurge.apps.demiurge.evidence import REFUSED_CODE, correction, refusal_no
 from demiurge.apps.demiurge.notes import ROLE as NOTE
 from demiurge.apps.demiurge.notes import doubt_note
 from demiurge.apps.demiurge.proposal import Proposal, read_proposal
-from demiurge.apps.demiurge.standing import archived, created, renamed, spoken_to
+from demiurge.apps.demiurge.standing import (
+    MAX_REQUEST_ID,
+    archived,
+    created,
+    imported,
+    not_taken,
+    renamed,
+    spoken_to,
+)
 from demiurge.apps.demiurge.window import chat_request, left_out_after
 from demiurge.errors import InvalidValue
 from demiurge.tools.errors import ToolErrorCode
@@ -58,10 +66,8 @@ OPEN = ("model", "tools")
 REFUSED = "demiurge/ToolCallRefused@1"
 """The event of a proposed call that must not run."""
 
-FROM_OUTSIDE = ("ChatRenamed", "ChatArchived", "ChatTools", "UserMessage", "TurnCancelled")
+FROM_OUTSIDE = ("ChatRenamed", "ChatArchived", "ChatImported", "ChatTools", "UserMessage", "TurnCancelled")
 """What anybody may send to a chat that is there; the other events are reports of the world itself."""
-
-MAX_REQUEST_ID = (1 << 53) - 1
 
 REFUSALS = ("attachments_too_large", "context_overflow", "invalid_request", "unsupported_attachment")
 """What a request fails with when its attachments may be why: they are too large, or not for this model."""
@@ -81,7 +87,7 @@ def reduce(state: State | None, event: Event, context: ReducerContext) -> Step:
     tag, value = event["$tag"], event["$value"]
     if context.origin == "external" and tag not in ("ChatCreated", *FROM_OUTSIDE):
         why = f"A {tag} is reported by the world itself; from outside it is not taken."
-        return Step(events=[_refused({"chat_id": context.key, "request_id": 0}, "origin_not_allowed", why)])
+        return Step(events=[not_taken({"chat_id": context.key, "request_id": 0}, "origin_not_allowed", why)])
     if state is None:
         return _absent(tag, value)
     return _HANDLERS[tag](state, value, context)
@@ -91,42 +97,42 @@ def _absent(tag: str, value: Event) -> Step:
     if tag == "ChatCreated":
         return created(value)
     if tag in FROM_OUTSIDE:
-        return Step(events=[_refused(value, "chat_unknown", "There is no such chat; create it first.")])
+        return Step(events=[not_taken(value, "chat_unknown", "There is no such chat; create it first.")])
     return Step()
 
 
 def _on_chat_created(_state: State, value: Event, _context: ReducerContext) -> Step:
     why = "There is a chat with this id; it stays as it is."
-    return Step(events=[_refused({**value, "request_id": 0}, "chat_exists", why)])
+    return Step(events=[not_taken({**value, "request_id": 0}, "chat_exists", why)])
 
 
 def _on_user_message(state: State, value: Event, context: ReducerContext) -> Step:
     turn = state["turn"]
     if value["request_id"] <= state["last_request_id"]:
-        return Step(events=[_refused(value, "request_stale", "This chat has already had that request id.")])
+        return Step(events=[not_taken(value, "request_stale", "This chat has already had that request id.")])
     if value["max_tokens"] == 0:
-        return Step(events=[_refused(value, "bad_max_tokens", "An answer needs at least one token.")])
+        return Step(events=[not_taken(value, "bad_max_tokens", "An answer needs at least one token.")])
     if value["request_id"] > MAX_REQUEST_ID:
-        return Step(events=[_refused(value, "bad_request_id", "A request id is at most 2^53 - 1.")])
+        return Step(events=[not_taken(value, "bad_request_id", "A request id is at most 2^53 - 1.")])
     if turn is not None and turn["status"] in OPEN:
-        return Step(events=[_refused(value, "chat_busy", "The last turn of this chat is still going on.")])
+        return Step(events=[not_taken(value, "chat_busy", "The last turn of this chat is still going on.")])
     try:
         items = expand(context.blob(value["message_ref"]), context.blob)
     except InvalidValue as error:
         if error.code == "bad_attachment":
-            return Step(events=[_refused(value, error.code, error.message)])
-        return Step(events=[_refused(value, "bad_message", f"The message blob is not a message: {error}.")])
+            return Step(events=[not_taken(value, error.code, error.message)])
+        return Step(events=[not_taken(value, "bad_message", f"The message blob is not a message: {error}.")])
     said = [item for item in items if isinstance(item, Message) and item.role == "user"]
     if all(part == Text("") for item in said for part in item.content) and len(said) == len(items):
-        return Step(events=[_refused(value, "bad_message", "The message is empty.")])
+        return Step(events=[not_taken(value, "bad_message", "The message is empty.")])
     if len(said) < len(items):
-        return Step(events=[_refused(value, "bad_message", "The message blob is not a user's message.")])
+        return Step(events=[not_taken(value, "bad_message", "The message blob is not a user's message.")])
     own = state.get("own_tools_ref")
     if own and value["tools_ref"]:
         foreign = narrowed(context.blob(value["tools_ref"])) - narrowed(context.blob(own))
         if foreign:
             why = f"This chat's own toolset does not offer {min(foreign)}: leave it out, or set another toolset."
-            return Step(events=[_refused(value, "not_in_toolset", why)])
+            return Step(events=[not_taken(value, "not_in_toolset", why)])
     message = _message(value["request_id"], "user", value["message_ref"])
     settings = {name: value[name] for name in ("model", "provider", "max_tokens")}
     settings["tools_ref"] = value["tools_ref"] or own or state["tools_ref"]
@@ -167,13 +173,13 @@ def _choice(state: State, value: Event, context: ReducerContext) -> Any:
 
 def _on_chat_tools(state: State, value: Event, context: ReducerContext) -> Step:
     if state["turn"] is not None and state["turn"]["status"] in OPEN:
-        return Step(events=[_refused(value, "chat_busy", "The last turn of this chat is still going on.")])
+        return Step(events=[not_taken(value, "chat_busy", "The last turn of this chat is still going on.")])
     given = value["tools_ref"]
     try:
         if given is not None:
             read_toolset(context.blob(given))
     except InvalidValue as error:
-        return Step(events=[_refused(value, "bad_toolset", f"The blob is not a toolset: {error}.")])
+        return Step(events=[not_taken(value, "bad_toolset", f"The blob is not a toolset: {error}.")])
     return Step(set={"tools_ref": given, "own_tools_ref": given, "tool_choice": value["tool_choice"]})
 
 
@@ -388,6 +394,7 @@ _HANDLERS: Mapping[str, Callable[[State, Event, ReducerContext], Step]] = {
     "ChatCreated": _on_chat_created,
     "ChatRenamed": renamed,
     "ChatArchived": archived,
+    "ChatImported": imported,
     "ChatTools": _on_chat_tools,
     "UserMessage": _on_user_message,
     "TurnCancelled": _on_turn_cancelled,
@@ -428,9 +435,3 @@ def _answered(call: State, code: str, blobs: list[bytes], message: str = "") -> 
     code, why, blob = failure_of(call["id"], code, message)
     blobs.append(blob)
     return _with(call, ref_of(blob), {"ok": False, "error_code": code, "message": why, "view_ref": None})
-
-
-def _refused(value: Event, code: str, message: str) -> Emit:
-    """A message that is not taken: recorded and visible, with round 0 so that no turn is touched."""
-    failed = {"chat_id": value["chat_id"], "request_id": value.get("request_id", 0), "round": 0}
-    return Emit("demiurge/ChatFailed@1", {**failed, "code": code, "message": message})

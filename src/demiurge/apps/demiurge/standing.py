@@ -1,4 +1,5 @@
-"""How a chat stands in lists: its title, the time of its first message, and whether it is archived.
+"""The parts of a chat besides its turns: its title, the time of its first message, its place in the archive, and a
+history that was imported.
 
 A title is a blob of its own (`title_ref`), so that it can be erased; the record keeps its address alone. An event of
 another client may state it in `title` instead. No step reads a title, so erasing one leaves replay whole.
@@ -6,12 +7,21 @@ another client may state it in `title` instead. No step reads a title, so erasin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from demiurge.world.reducer import ReducerContext, Step
+from demiurge.errors import InvalidValue
+from demiurge.wire.attachments import attached
+from demiurge.wire.items import Item, Message
+from demiurge.world.messages import expand
+from demiurge.world.reducer import Emit, ReducerContext, Step
 
-__all__ = ["archived", "created", "renamed", "spoken_to"]
+__all__ = ["MAX_REQUEST_ID", "archived", "created", "imported", "not_taken", "renamed", "spoken_to"]
+
+MAX_REQUEST_ID = (1 << 53) - 1
+
+SPEAKERS = ("user", "assistant")
+"""The roles in an imported history: calls and their results are told in the model's words."""
 
 FIRST_MESSAGE_AT = "demiurge/FirstMessageAt@1"
 """When a chat got its first message. Older definitions lack it."""
@@ -40,6 +50,46 @@ def spoken_to(state: Mapping[str, Any], context: ReducerContext) -> dict[str, An
     if state["last_request_id"] == 0 and FIRST_MESSAGE_AT in context.schemas:
         return {"first_message_at_ms": context.stamp.time_ns // 1_000_000, **back}
     return back
+
+
+def imported(state: Mapping[str, Any], value: Mapping[str, Any], context: ReducerContext) -> Step:
+    """Returns the step that gives a new chat the history of another one. Its messages are told to the model, and none
+    of them is a turn: nothing in them was called, answered or paid for here."""
+    if state["messages"] or state["last_request_id"]:
+        return Step(
+            events=[not_taken(value, "chat_used", "A history is imported into a new chat; this one has messages.")]
+        )
+    blobs: list[bytes] = []
+    last = 0
+    for message in value["messages"]:
+        try:
+            items = expand(context.blob(message["message_ref"]), context.blob)
+        except InvalidValue as error:
+            return Step(events=[not_taken(value, "bad_message", f"The blob is not a message: {error}.")])
+        if message["role"] not in SPEAKERS or not _is_said_by(items, message["role"]):
+            why = "A message of an imported history is a user's or the model's, and proposes no call."
+            return Step(events=[not_taken(value, "bad_message", why)])
+        if not last <= message["request_id"] <= MAX_REQUEST_ID or message["request_id"] < 1:
+            return Step(events=[not_taken(value, "bad_request_id", "The request ids of a history go up from 1.")])
+        last = message["request_id"]
+        blobs += [part.data for part in attached(items)]
+    began = {"first_message_at_ms": value["first_message_at_ms"]} if value["first_message_at_ms"] is not None else {}
+    return Step(
+        set={"last_request_id": last, **began},
+        append={"messages": [{**message, "imported": True} for message in value["messages"]]},
+        blobs=list(dict.fromkeys(blobs)),
+    )
+
+
+def not_taken(value: Mapping[str, Any], code: str, message: str) -> Emit:
+    """Returns the event about an event that is not taken: recorded and visible, with round 0 so that no turn is
+    touched."""
+    failed = {"chat_id": value["chat_id"], "request_id": value.get("request_id", 0), "round": 0}
+    return Emit("demiurge/ChatFailed@1", {**failed, "code": code, "message": message})
+
+
+def _is_said_by(items: Sequence[Item], role: str) -> bool:
+    return bool(items) and all(isinstance(item, Message) and item.role == role for item in items)
 
 
 def _titled(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ _CELLS: Final[Mapping[str, Fields]] = {
         "own_tools_ref", "tool_choice", "left_out", "notes",
         messages=_named(
             "request_id", "role", "message_ref", "token_usage", "cost_cents", "finish_reason", "usage_ref",
-            "findings_ref", "refused",
+            "findings_ref", "refused", "imported",
             tool=_OUTCOME,
         ),
         turn=_named(
@@ -78,6 +78,9 @@ EVENTS: Final[Mapping[str, Fields]] = {
     ),
     "demiurge/ChatRenamed@1": _named("chat_id", "title", "title_ref"),
     "demiurge/ChatArchived@1": _named("chat_id", "archived"),
+    "demiurge/ChatImported@1": _named(
+        "chat_id", "first_message_at_ms", messages=_named("request_id", "role", "message_ref")
+    ),
     "demiurge/ChatTools@1": _named("chat_id", "tools_ref", "tool_choice"),
     "demiurge/TurnCancelled@1": _named(*_MESSAGE),
     "demiurge/ChatRequest@1": _named(*_TURN, *_SETTINGS, "temperature", "message_refs"),

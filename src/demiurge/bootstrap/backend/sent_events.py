@@ -32,6 +32,7 @@ MOST_OWN: Final = 10_000
 
 PERSONS: Final = {
     "ChatRenamed": "Only a user renames a chat: people decide on its calls by its title.",
+    "ChatImported": "Only a user imports a chat: people read its history as what was said.",
     "ChatArchived": "Only a user archives a chat, or takes it from the archive: people look for it in the list.",
 }
 """The events of a chat that only a user sends, each with the sentence that refuses it to others."""

@@ -56,8 +56,13 @@ _FRAMES: Final[Mapping[str, frozenset[str]]] = {
 }
 """The public fields of a frame, by its type: what the runner puts there is what the tool's redaction allows."""
 
-_WORDS_OF_EVENTS: Final = {"UserMessage": "message_ref", "ChatCreated": "title_ref", "ChatRenamed": "title_ref"}
-"""The field with the words of a person, by the event of a chat: a message or a title."""
+_WORDS_OF_EVENTS: Final = {
+    "UserMessage": "message_ref",
+    "ChatCreated": "title_ref",
+    "ChatRenamed": "title_ref",
+    "ChatImported": "messages",
+}
+"""The field with the words of a person, by the event of a chat: a message, a title, or the messages of a history."""
 
 _PLACE: Final = frozenset({"unit", "request_id", "intent", "attempt", "offset", "end", "type"})
 
@@ -243,7 +248,10 @@ def _words(record: Record, effect: str | None) -> tuple[Any, ...]:
         return (payload.get("output_ref"),)
     if record.kind == "event" and Unit.parse(record.unit).module == CHAT and isinstance(value, Mapping):
         said, name = value.get("$value"), _WORDS_OF_EVENTS.get(str(value.get("$tag")))
-        return (said.get(name),) if name is not None and isinstance(said, Mapping) else ()
+        if name is None or not isinstance(said, Mapping):
+            return ()
+        named = said.get(name)
+        return tuple(message["message_ref"] for message in named) if isinstance(named, list) else (named,)
     return ()
 
 

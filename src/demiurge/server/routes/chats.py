@@ -209,6 +209,19 @@ async def create(world: CurrentWorld, given: NewChat) -> ListedChat:
     return await _of(world, chat_id)
 
 
+@router.post("/import", status_code=201, responses=responses(400, 401, 403, 409, 413, 422, 503))
+async def import_chat(
+    world: CurrentWorld,
+    document: dict[str, Any],
+    chat_id: Annotated[
+        str | None, Query(min_length=1, max_length=256, description="Of the new chat; without it, one is made.")
+    ] = None,
+) -> ListedChat:
+    """Makes a new chat with the history of an exported one (`GET /api/chats/{chat_id}/export`), which is marked as
+    imported. Nothing of it counts as a call or a turn (docs/chats.md)."""
+    return await _of(world, (await world.import_chat(document, chat_id)).id)
+
+
 @router.get("/{chat_id}", responses=responses(401, 403, 404, 422, 503))
 async def one(world: CurrentWorld, chat_id: ChatId) -> ListedChat:
     """Returns a chat with the state of its last turn."""
