@@ -9,6 +9,11 @@ import pytest
 from demiurge.cli.call_arguments import result_text, told_problem
 from demiurge.cli.terminal.card import in_order
 
+CHANGED = (
+    "A person changed the arguments of this call before approving it.\n"
+    "Proposed arguments: {}\nArguments used: {}\nResult: "
+)
+
 
 @pytest.mark.parametrize(
     ("result", "shown"),
@@ -36,6 +41,8 @@ def test_a_message_is_shown_as_text_only_if_it_is_one_visible_line(result: Any, 
         ("", None, "(done; the tool returned nothing)"),
         ('{"bolt":120}', {"bolt": 120}, '{"bolt": 120}'),
         ("120 bolts\n\n120", 120, "120 bolts (value 120)"),
+        (f"{CHANGED}Sunny in Rome", None, "Sunny in Rome"),
+        (f'{CHANGED}{{"bolt":120}}', {"bolt": 120}, '{"bolt": 120}'),
         ("Loaded.", {"rows": [1]}, 'Loaded. (value {"rows": [1]})'),
         ("Read.\n\n" + f'"{"x" * 400}"', "x" * 400, f'Read. (value "{"x" * 299} ... (102 characters more))'),
     ],

@@ -41,7 +41,7 @@ class Editor:
     """An editor that speaks MCP to its `demiurge mcp serve`, which has no key of a model."""
 
     def __init__(self, process: Processes, *options: str) -> None:
-        self.running = process.start("mcp", "serve", *options, given=NO_KEY, stdin=subprocess.PIPE)
+        self.running = process.start("mcp", "serve", "--shipped", *options, given=NO_KEY, stdin=subprocess.PIPE)
 
     def time_in_utc(self) -> str:
         """Returns the result of a call of `core__get_current_time`."""

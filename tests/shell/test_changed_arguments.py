@@ -99,7 +99,7 @@ async def test_proposed_and_changed_arguments_are_shown_after_the_decision_and_a
         await expect(tool.locator(".outcome")).to_contain_text("Approved with changed arguments by you")
         await expect(tool).to_contain_text("Changed by you: part")
         await expect(tool.get_by_role("group", name="Changed arguments")).to_contain_text("nut")
-        await tool.get_by_text("Proposed arguments").click()
+        await tool.get_by_text("Proposed arguments", exact=True).click()
         await expect(tool.get_by_role("group", name="Proposed arguments")).to_contain_text("bolt")
         await page.reload()
 
