@@ -142,6 +142,11 @@ AREAS = {
             "tests/bootstrap/test_refused_calls.py",
             "tests/bootstrap/test_standing_rules.py",
             "tests/bootstrap/test_waiting_calls.py",
+            *(
+                f"tests/mcp/gateway/test_{name}.py"
+                for name in ("calls", "questions", "sampling", "stolen_ids", "waiting")
+            ),
+            *(f"tests/server/test_{name}.py" for name in ("questions", "questions_of_tools", "tool_calls")),
             *("-k", "not kill"),  # these start processes of their own
         ),
         enough=0.9,

@@ -33,8 +33,9 @@ from demiurge.world.manifest import problems
 
 YES = Provider.answer(Provider.text("Yes."))
 NEW = "scene_pacer"
-CORE = {tool.name for tool in CORE_TOOLS} - {READ_RESULT}
-"""The core tools that a message offers in a world with shipped tools alone and without a limit of results."""
+INTROSPECT = {tool.name for tool in CORE_TOOLS if tool.name.startswith("introspect__")}
+CORE = {tool.name for tool in CORE_TOOLS} - INTROSPECT - {READ_RESULT}
+"""The core tools that a request describes in a world with shipped tools alone and without a limit of results."""
 PACK = {f"core__{core_id}" for core_id in CORE_IDS}
 
 
@@ -46,6 +47,9 @@ def provider() -> Iterator[Provider]:
 
 
 def opened(folder: Path, provider: Provider, **given: Any) -> World:
+    """Opens the world in `folder`. A new world has the catalog in each turn, unless `given` names another manifest."""
+    if not folder.exists() and "manifest" not in given:
+        given["manifest"] = definitions(folder.parent, "index")
     environment = {"HOME": str(folder.parent), "LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url}
     return World.open(folder, environment=environment, **given)
 
@@ -80,7 +84,7 @@ async def test_a_message_offers_the_catalogs_tools_with_the_catalog_and_the_core
         await world.chat("own").use_tools(["core__file_locator", PROMPT_TOOL])
         await world.chat("own").send("Hello")
     plain, skipped, named, both, own = provider.seen
-    assert offered(plain) == {*CORE, PROMPT_TOOL, PROPOSE_TOOL}
+    assert offered(plain) == {*CORE, PROMPT_TOOL}
     assert offered(skipped) == CORE
     assert offered(named) == {"core__timeline_validator"}
     assert offered(both) == {PROMPT_TOOL, "core__file_reader"}
@@ -95,7 +99,7 @@ async def test_the_manifest_offers_the_core_pack_in_every_message(tmp_path: Path
     async with opened(tmp_path / "w", provider, manifest=own) as world:
         await world.chat("c").send("Hello")
         assert (await world.replay(check=True))["ok"]
-    assert offered(provider.seen[0]) == {*CORE, PROMPT_TOOL, PROPOSE_TOOL, *PACK}
+    assert offered(provider.seen[0]) == {*CORE, *PACK}
 
 
 async def test_another_value_of_that_setting_is_refused_by_name(

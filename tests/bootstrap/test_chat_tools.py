@@ -13,8 +13,9 @@ import pytest
 from tests.provider import Provider, serving
 
 from demiurge import ToolPolicy, World
+from demiurge.bootstrap.offered_tools import offered_tools
 from demiurge.errors import Conflict, DemiurgeError
-from demiurge.registry.core_ids import CORE_IDS
+from demiurge.tools import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.wire.items import NamedTool, ToolChoice
 
@@ -39,9 +40,10 @@ def offered(provider: Provider) -> list[str]:
 
 
 async def catalog_names(world: World) -> list[str]:
-    """Returns the tools that a message offers by itself: all but the core pack and the reader of large results."""
-    pack = {*(f"core__{core_id}" for core_id in CORE_IDS), "core__read_result"}
-    return sorted(spec["name"] for spec in (await world.info())["catalog"] if spec["name"] not in pack)
+    """Returns the tools that the requests of a message describe by themselves."""
+    specs = [ToolSpec.from_json(spec) for spec in (await world.info())["catalog"]]
+    found = offered_tools(specs, {}, has_catalog=False, has_large_results=False)
+    return sorted(spec.name for spec in found.described)
 
 
 async def test_a_chat_keeps_its_toolset_until_it_is_cleared(tmp_path: Path, provider: Provider) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.bootstrap.reviewed_worlds import approve, propose
+from tests.bootstrap.test_prompt_catalog import definitions
 from tests.provider import Provider, serving
 
 from demiurge import World
@@ -31,7 +32,8 @@ def provider() -> Iterator[Provider]:
 
 def opened(folder: Path, provider: Provider) -> World:
     environment = {"HOME": str(folder.parent), "LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url}
-    return World.open(folder, environment=environment)
+    own = None if folder.exists() else definitions(folder.parent, "index")
+    return World.open(folder, environment=environment, manifest=own)
 
 
 def message(world: World, catalog_ref: str | None, request_id: int = 1) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def found(settings: Any, *definitions: Any) -> list[str]:
         ("temperature", "5", "write a decimal number from 0 to 2"),
         ("temperature", "warm", "write a decimal number from 0 to 2"),
         ("system_ref", "sha256:0", "write the ref of a blob"),
-        ("prompt_catalog", "short", "write index or full or off"),
+        ("prompt_catalog", "short", "write auto or index or full or off"),
         ("core_pack", ["named"], "write named or offered"),
         ("model_runs", {"max_request": 1}, "write an object with any of max_requests"),
         ("model_runs", {"max_requests": -1}, "write an object with any of max_requests"),

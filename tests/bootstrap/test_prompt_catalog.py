@@ -34,7 +34,10 @@ def provider() -> Iterator[Provider]:
 
 
 def opened(folder: Path, provider: Provider, **given: Any) -> World:
-    """Opens the world in `folder`; its model is the provider."""
+    """Opens the world in `folder`; its model is the provider. A new world has the catalog in each turn, unless `given`
+    names another manifest."""
+    if not folder.exists() and "manifest" not in given:
+        given["manifest"] = definitions(folder.parent, "index")
     environment = {"HOME": str(folder.parent), "LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url}
     return World.open(folder, environment=environment, **given)
 
@@ -148,7 +151,7 @@ async def test_an_unknown_form_of_the_catalog_is_refused_by_name(
 ) -> None:
     monkeypatch.setattr("demiurge.bootstrap.manifest.folder_problems", problems)  # as earlier programs did
     async with opened(tmp_path / "w", provider, manifest=definitions(tmp_path, "short")) as world:
-        with pytest.raises(InvalidValue, match="index, full and off: 'short'") as refused:
+        with pytest.raises(InvalidValue, match="auto, index, full and off: 'short'") as refused:
             await world.chat("c").send("Hello")
         assert await world.chat("c").state() is None
     assert refused.value.code == "bad_setting"
@@ -159,7 +162,7 @@ def definitions(folder: Path, setting: object, name: str = "prompt_catalog") -> 
     """Returns a folder with the shipped app's definitions and this value of a setting."""
     root = {**app().root, "settings": {**app().root["settings"], name: setting}}
     own = folder / "own"
-    own.mkdir()
+    own.mkdir(exist_ok=True)
     (own / "all.json").write_text(json.dumps([*app().definitions, {"$kind": "manifest", "air_version": "1", **root}]))
     return own
 
@@ -195,3 +198,20 @@ async def test_the_local_model_gets_no_catalog(tmp_path: Path) -> None:
         assert event["provider"] == "local"
         assert event.get("catalog_ref") is None
         assert event["tools_ref"] is not None
+
+
+async def test_a_world_without_prompt_tools_of_its_own_has_a_catalog_only_where_a_message_reads_it(
+    tmp_path: Path, provider: Provider
+) -> None:
+    provider.say(Provider.answer(Provider.text("Yes.")))
+    async with opened(tmp_path / "w", provider, manifest=definitions(tmp_path, "auto")) as world:
+        await world.chat("c").send("Hello")
+        await world.chat("c").send("Hello", tools=[CLOCK])
+        await world.chat("c").send("Hello", tools=["core__prompt_tool"])
+        await world.chat("c").send("Hello", tools=["core__prompt_tool"], skip_tool_catalog=True)
+        await propose(world, "p0000000001")
+        await approve(world, "p0000000001")
+        await world.chat("c").send("Hello")
+        assert (await world.replay(check=True))["ok"]
+    assert [bool(catalog_of(request)) for request in provider.seen] == [False, False, True, False, True]
+    assert NEW in entry_ids(catalog_of(provider.seen[-1]))

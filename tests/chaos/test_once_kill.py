@@ -39,6 +39,9 @@ PIPES = ("s1", "s2")
 DECK = [(who, number) for who in ("serve", "serve", *PIPES) for number in SIGNALS]
 """The kills of one round, which are made in a drawn order: of each server with each signal."""
 
+STALL_S = 120.0
+"""After so many seconds without an answer, or without the process that is to be killed, the campaign has failed."""
+
 KILLS = int(os.environ.get("DEMIURGE_TEST_KILLS", "500"))
 WORLD_KILLS = 50
 """How many kills a world of the long form sees, so that its journal stays small."""
@@ -146,11 +149,23 @@ class Campaign:
             deck = deck or self.draw.sample(DECK, len(DECK))
             who, number = deck.pop()
             wanted = self.answers + self.draw.randrange(1, 5)
-            async with asyncio.timeout(120):
-                while self.answers < wanted or self._process(who) is None:
-                    await asyncio.sleep(0.002)
+            try:
+                async with asyncio.timeout(STALL_S):
+                    while self.answers < wanted or self._process(who) is None:
+                        await asyncio.sleep(0.002)
+            except TimeoutError:
+                raise AssertionError(self._stall(who)) from None
             await asyncio.sleep(self.draw.uniform(0, 0.03))
             self._signal(who, number)
+
+    def _stall(self, who: str) -> str:
+        """Returns what the processes do when nothing goes on, for whoever looks for the cause."""
+        server = self.server
+        status = server.status if server is not None else None
+        how = f"ended with {status}" if status is not None else "runs"
+        said = "".join(f"\n{name}: {(self.folder / name).read_text()[-2000:]}" for name in ("serve.err", "s1.err"))
+        starts = "may start" if self.may_start.is_set() else "wait for serve"
+        return f"{STALL_S:.0f} s without {who}; serve {how}; clients' processes {starts}{said}"
 
     def check(self) -> str:
         """Compares what the clients were told with what happened. Returns what there was of each."""

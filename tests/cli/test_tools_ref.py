@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bootstrap.test_prompt_catalog import definitions
 from tests.cli.conftest import callable_tools
 
 from demiurge.registry.catalog_text import INDEX_HEADER
@@ -113,7 +115,10 @@ def test_a_toolset_that_can_not_be_is_refused_and_nothing_is_said(
     assert provider.seen == []
 
 
-def test_a_message_goes_without_the_catalog_of_prompt_tools(demiurge: Any, provider: Any) -> None:
+def test_a_message_goes_without_the_catalog_of_prompt_tools(demiurge: Any, provider: Any, tmp_path: Path) -> None:
+    own = definitions(tmp_path, "index")
+    assert demiurge("init").status == 0
+    assert demiurge("manifest", "set", str(own)).status == 0
     header = json.dumps(INDEX_HEADER)[1:-1]
     told = []
     for options in ((), ("--no-tool-catalog",), ()):

@@ -14,22 +14,24 @@ from demiurge.apps.demiurge import CALLS
 from demiurge.bootstrap.backend import Frames
 from demiurge.bootstrap.backend.asked_calls import AskedCall, new_call_id, question_of
 from demiurge.bootstrap.message_body import MessageBody
+from demiurge.bootstrap.offered_tools import listed_tools, tokens_of
 from demiurge.bootstrap.secrets import config_folder
 from demiurge.bootstrap.world import World
 from demiurge.errors import DemiurgeError, UsageError
 from demiurge.mcp.gateway.port import AskedQuestion, Attached, CallLog, CallProgress, CallState, Completed, Waiting
 from demiurge.stores.secret_key import read_or_make_key
-from demiurge.tools.ids import ASK_USER
+from demiurge.tools.ids import ASK_USER, FIND_TOOLS
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.clock import SystemEntropy
 from demiurge.values.refs import parse_ref
+from demiurge.world.effects.deferred_tools import with_deferred
 from demiurge.world.effects.edited_answer import edit_note
 from demiurge.world.manifest_log import MANIFESTS
 from demiurge.world.unit import Unit
 
-__all__ = ["Catalogs", "GatewayWorld", "own_names", "user_key"]
+__all__ = ["Catalogs", "GatewayWorld", "own_names", "saving", "searched", "user_key"]
 
 MODEL_S_QUESTION: Final = "answer"
 """The key of the question that `core__ask_user` asks."""
@@ -53,6 +55,24 @@ async def own_names(world: World, server: str | None) -> dict[str, str] | None:
     if server is None:
         return None
     return {each.tool_id: each.name for each in (await world.mcp.show(server)).tools if each.kind == "tool"}
+
+
+def searched(catalog: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """Returns what a list of tools describes of a catalog to a client that searches for the others."""
+    found = listed_tools(catalog)
+    return [with_deferred(spec, found.deferred) for spec in found.described]
+
+
+def saving(catalog: Sequence[ToolSpec]) -> str:
+    """Returns the sentence that says what `searched` saves."""
+    found = listed_tools(catalog)
+    deferred = frozenset(found.deferred)
+    saved = sum(tokens_of(spec) for spec in catalog if spec.name in deferred)
+    kept = sum(map(tokens_of, found.described))
+    return (
+        f"Clients are listed {len(found.described)} tools (about {kept} tokens), and find {len(deferred)} more with "
+        f"{FIND_TOOLS}: about {saved} tokens less in each list."
+    )
 
 
 @dataclass

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from demiurge.apps.demiurge import CHAT, app
+from demiurge.bootstrap.offered_tools import DEFERRED_SETTINGS
 from demiurge.bootstrap.shipped_tools import CORE_PACK_SETTINGS
 from demiurge.errors import InvalidValue
 from demiurge.models.providers import PROVIDERS
@@ -77,9 +78,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "window_turns": _whole(1),
     "max_tool_rounds": _whole(0),
     "system_ref": Setting("the ref of a blob", lambda value: isinstance(value, str) and _holds(parse_ref, value)),
-    "prompt_catalog": _one_of("index", "full", "off"),
+    "prompt_catalog": _one_of("auto", "index", "full", "off"),
     "evidence": _one_of(*EVIDENCE),
     "chief": Setting("a provider and a model, such as anthropic/claude-sonnet-4-5", _is_model),
+    "deferred": _one_of(*DEFERRED_SETTINGS),
     "core_pack": _one_of(*CORE_PACK_SETTINGS),
     "model_runs": Setting(
         "an object with any of max_requests, max_tokens, max_cost_micros, each a whole number from 0", _is_budget

@@ -59,12 +59,12 @@ class MessageTerms:
             require_fields("max_tokens", lacking)
         is_given = self.max_tokens is not None
         limit = self.max_tokens if is_given or chat is None else chat.own_max_tokens
-        has_catalog = (
+        may_have_catalog = (
             not self.skip_tool_catalog
             and (self.tools is None or bool(self.tools))
             and provider_row(answers.provider).prompt_catalog
-            and bool(info.get("prompt_catalog"))
         )
+        has_catalog = may_have_catalog and bool(info.get("prompt_catalog"))
         offered = await self._offered(backend, chat, answers, has_catalog=has_catalog)
         own = {"own_max_tokens": True if limit is not None else None}
         settings = {
@@ -74,9 +74,10 @@ class MessageTerms:
             **({} if "demiurge/UserMessage@1.own_max_tokens" in lacking else own),
             **offered.fields,
         }
-        if not has_catalog:
+        reads_catalog = PROMPT_TOOL in offered.names
+        if not has_catalog and not (may_have_catalog and reads_catalog):
             return settings
-        return {**settings, "catalog_ref": await backend.run.prompt_catalog(PROMPT_TOOL in offered.names)}
+        return {**settings, "catalog_ref": await backend.run.prompt_catalog(reads_catalog)}
 
     async def _offered(
         self, backend: Backend, chat: ChatSettings | None, answers: Choice, *, has_catalog: bool
@@ -85,5 +86,11 @@ class MessageTerms:
             return await brought_tools(backend, self.tools_ref, self.tool_choice)
         own = chat.own_tools_ref if chat is not None else None
         return await message_tools(
-            backend, own, self.tools, answers.provider, self.tool_choice, has_catalog=has_catalog
+            backend,
+            own,
+            self.tools,
+            answers.provider,
+            self.tool_choice,
+            has_catalog=has_catalog,
+            skips_catalog=self.skip_tool_catalog,
         )

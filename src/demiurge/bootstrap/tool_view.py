@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from demiurge.bootstrap.backend.review_views import CatalogTool
 from demiurge.bootstrap.manifest import default_policy
+from demiurge.bootstrap.offered_tools import offered_tools, server_of, tokens_of
 from demiurge.bootstrap.policy_view import asked_by_trust, decision_on, is_default_policy
 from demiurge.registry.pack.load import core_tools
 from demiurge.tools.ids import in_lists, is_shipped_id
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
 from demiurge.tools.spec import ToolSpec
-from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 
-__all__ = ["core_prompt_rows", "new_world_node", "prompt_rows", "server_of", "tool_rows", "tool_views", "trust_of"]
-
-BYTES_PER_TOKEN: Final = 4
-"""A rough mean for English and JSON; every model counts differently."""
+__all__ = ["core_prompt_rows", "new_world_node", "prompt_rows", "tool_rows", "tool_views", "trust_of"]
 
 
 def tool_views(node: Mapping[str, Any], caller: Caller, *, mcp_items: bool = False) -> list[dict[str, Any]]:
@@ -38,9 +35,17 @@ def tool_views(node: Mapping[str, Any], caller: Caller, *, mcp_items: bool = Fal
 
 def tool_rows(node: Mapping[str, Any], caller: Caller, *, with_denied: bool = False) -> list[dict[str, Any]]:
     """Returns the callable tools of a list: the user's own first, then those of MCP servers, then the shipped ones;
-    those with the decision `deny` only if asked for."""
+    those with the decision `deny` only if asked for. `sent`: `described` in each request of a message that names no
+    tools, `on_demand` if the model finds it, None if it is offered to no such message."""
     names = ("id", "effect", "decision", "why", "source", "trust", "tokens", "spec_hash")
     found = [{"kind": "callable", **{name: tool[name] for name in names}} for tool in tool_views(node, caller)]
+    allowed = {row["id"] for row in found if row["decision"] != "deny"}
+    specs = [spec for spec in map(ToolSpec.from_json, node["toolset"]) if spec.name in allowed]
+    offered = offered_tools(specs, node["root"].get("settings", {}), has_catalog=False, has_large_results=True)
+    described = {spec.name for spec in offered.described}
+    for row in found:
+        name = row["id"]
+        row["sent"] = "described" if name in described else "on_demand" if name in offered.deferred else None
     found.sort(key=lambda row: in_lists(row["id"]))
     return [row for row in found if with_denied or row["decision"] != "deny"]
 
@@ -57,7 +62,7 @@ def new_world_node(source: ToolSource, policy: ToolPolicy | None) -> dict[str, A
     """Returns the tool policy and the tools of a new world's manifest, for `tool_views` and `tool_rows`. `source`: all
     its tools; `policy`: None for the default one."""
     policy = policy or default_policy(source.specs(), source)
-    return {"tool_policy": policy.to_json(), "toolset": [spec.to_json() for spec in source.specs()]}
+    return {"root": {}, "tool_policy": policy.to_json(), "toolset": [spec.to_json() for spec in source.specs()]}
 
 
 def core_prompt_rows() -> list[dict[str, Any]]:
@@ -72,8 +77,6 @@ def core_prompt_rows() -> list[dict[str, Any]]:
 def _view(
     policy: ToolPolicy, spec: ToolSpec, caller: Caller, is_default: bool, by_trust: Container[str]
 ) -> dict[str, Any]:
-    schema = spec.to_json()["input_schema"]
-    sent = canonical_json.encode({"name": spec.name, "description": spec.model_description, "input_schema": schema})
     decided = decision_on(policy, spec.name, spec.effect, caller, is_default=is_default, by_trust=by_trust)
     if spec.quarantined:
         decided = {"decision": "deny", "why": "it is quarantined: nobody has trusted its present text"}
@@ -84,19 +87,13 @@ def _view(
         "why": decided["why"] if spec.mcp_item is None else f"{decided['why']}; no model is offered it",
         "source": _source(spec),
         "trust": trust_of(spec),
-        "tokens": -(-len(sent) // BYTES_PER_TOKEN) if spec.mcp_item is None else 0,
+        "tokens": tokens_of(spec) if spec.mcp_item is None else 0,
         "spec_hash": spec.spec_hash,
         "description": spec.description,
         "details": spec.details,
-        "input_schema": schema,
+        "input_schema": spec.to_json()["input_schema"],
         "redaction": spec.redaction.to_json(),
     }
-
-
-def server_of(spec: ToolSpec) -> str | None:
-    """Returns the name of the MCP server that a tool is of; None for any other tool. Servers' names have no `__`."""
-    prefix, name, *rest = (*spec.name.split("__"), "", "")
-    return name if prefix == "mcp" and rest[0] and (spec.untrusted or spec.quarantined) else None
 
 
 def _source(spec: ToolSpec) -> str:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.missing_tool import full_id, missing_tool
-from demiurge.bootstrap.shipped_tools import is_shipped, not_offered
+from demiurge.bootstrap.offered_tools import OfferedTools, offered_tools
+from demiurge.bootstrap.shipped_tools import is_shipped
 from demiurge.errors import InvalidValue
 from demiurge.models.providers import provider as provider_row
 from demiurge.tools.ids import checked_id
@@ -57,20 +58,24 @@ async def message_tools(
     tool_choice: ToolChoice | None,
     *,
     has_catalog: bool,
+    skips_catalog: bool = False,
 ) -> MessageTools:
-    """Returns what a message offers with `tools`; None: all that a model may see, without those that are offered on
-    request (`shipped_tools`). A chat with a toolset of its `own` offers nothing else, and all of it if `tools` is None.
-    `has_catalog`: the message brings the catalog of prompt tools. Raises as `Chat.send`."""
+    """Returns what a message offers with `tools`; None: what `offered_tools` says. A chat with a toolset of its `own`
+    offers nothing else, and all of it if `tools` is None. `has_catalog`: the message brings the catalog of prompt
+    tools; `skips_catalog`: its sender wants none. Raises as `Chat.send`."""
     specs = await _specs(backend, tools)
+    deferred: tuple[str, ...] = ()
     if tools is None and own is None:
         info = await backend.read.info()
-        left_out = not_offered(
-            info["settings"].get("core_pack"),
+        chosen = offered_tools(
+            specs,
+            info["settings"],
             has_catalog=has_catalog,
+            skips_catalog=skips_catalog,
             is_small=not provider_row(provider).prompt_catalog,
             has_large_results=info["max_result_bytes"] is not None or not all(is_shipped(spec.name) for spec in specs),
         )
-        specs = [spec for spec in specs if spec.name not in left_out]
+        specs, deferred = _with_choice(specs, chosen, tool_choice)
     if own is not None:
         within = narrowed(backend.read.get_blob(parse_ref(own)))
         foreign = [spec.name for spec in specs if spec.name not in within]
@@ -84,20 +89,31 @@ async def message_tools(
         specs = [spec for spec in specs if spec.name in within]
     choice = _checked_choice(specs, tool_choice)
     fields = {
-        "tools_ref": _stored(backend, specs, provider, None),
+        "tools_ref": _stored(backend, specs, provider, None, deferred=deferred),
         "tool_choice": choice_tag(choice) if choice is not None else None,
     }
     return MessageTools(fields, frozenset(spec.name for spec in specs))
 
 
+def _with_choice(
+    specs: Sequence[ToolSpec], offered: OfferedTools, tool_choice: ToolChoice | None
+) -> tuple[list[ToolSpec], tuple[str, ...]]:
+    """Returns the tools that are described, with the one that the tool choice names, and the ids of the deferred
+    ones."""
+    chosen = checked_id(tool_choice.name) if isinstance(tool_choice, NamedTool) else None
+    described = {spec.name for spec in offered.described} | ({chosen} if chosen in offered.deferred else set())
+    deferred = tuple(name for name in offered.deferred if name != chosen)
+    return [spec for spec in specs if spec.name in described], deferred
+
+
 async def brought_tools(backend: Backend, ref: Ref, tool_choice: ToolChoice | None) -> MessageTools:
     """Returns what a message offers with a toolset that is stored. Raises InvalidValue (`bad_toolset`,
     `bad_tool_choice`), NotFound."""
-    names = [name for name, _ in read_toolset(await asyncio.to_thread(backend.read.get_blob, ref)).entries]
+    names = read_toolset(await asyncio.to_thread(backend.read.get_blob, ref)).names
     if isinstance(tool_choice, NamedTool):
         tool_choice = NamedTool(checked_id(tool_choice.name))
     choice = choice_tag(tool_choice) if tool_choice is not None else None
-    return MessageTools({"tools_ref": ref, "tool_choice": choice}, frozenset(names))
+    return MessageTools({"tools_ref": ref, "tool_choice": choice}, names)
 
 
 async def _specs(backend: Backend, tools: Sequence[str] | None) -> list[ToolSpec]:
@@ -132,8 +148,10 @@ def _stored(
     tool_choice: ToolChoice | None,
     *,
     strict: bool = False,
+    deferred: Sequence[str] = (),
 ) -> Ref:
-    return backend.run.put_blob(encode_toolset(provider_row(provider).name, specs, tool_choice, strict=strict))
+    blob = encode_toolset(provider_row(provider).name, specs, tool_choice, strict=strict, deferred=deferred)
+    return backend.run.put_blob(blob)
 
 
 def _offered(backend: Backend, catalog: dict[str, ToolSpec], name: str) -> ToolSpec:

@@ -31,6 +31,9 @@ __all__ = ["serve"]
 @click.command(cls=Command, name="serve")
 @click.option("--tool", "only", metavar="ID", multiple=True, help="Offer only this tool; may be repeated.")
 @click.option("--shipped", is_flag=True, help="Offer the tools that come with Demiurge too.")
+@click.option(
+    "--search", is_flag=True, help="List a search, your own tools and small servers; clients find all others by it."
+)
 @click.option("--server", metavar="NAME", callback=utf8_text, help="Offer one server's tools, under their own names.")
 @click.option(
     "--marks",
@@ -47,6 +50,7 @@ def serve(
     /,
     only: tuple[str, ...],
     shipped: bool,
+    search: bool,
     server: str | None,
     marks: Marks | None,
     http: bool,
@@ -62,8 +66,7 @@ def serve(
     user, or that of --token. With --observe, which needs an end, the policy's denials and approvals of trusted MCP
     tools are recorded and not enforced (`demiurge policy observe`).
     """
-    if observe != (until is not None):
-        raise click.UsageError("--observe and --until go together: observing needs an end.")
+    _require_fitting(observe, until, search, chooses=bool(only) or server is not None)
     try:
         from demiurge.mcp.gateway.stdio import serve_stdio
     except ImportError as error:
@@ -72,9 +75,9 @@ def serve(
     if until is not None:
         _observe(RunOptions(**running), until)
     if http:
-        _serve_http(context, only, server, marks, {**running, "mcp_shipped": shipped})
+        _serve_http(context, only, server, marks, {**running, "mcp_shipped": shipped, "mcp_search": search})
         return
-    from demiurge.bootstrap.gateway import Catalogs, GatewayWorld, own_names, user_key
+    from demiurge.bootstrap.gateway import Catalogs, GatewayWorld, own_names, saving, searched, user_key
     from demiurge.mcp.gateway.names import ToolNames
     from demiurge.mcp.gateway.server import McpGateway
 
@@ -88,10 +91,12 @@ def serve(
             return await asyncio.to_thread(user_key)
 
         now_named = partial(own_names, _as_user(world), server)
-        names = ToolNames(frozenset(only) or None, portal.run(now_named()), server, shipped)
+        names = ToolNames(frozenset(only) or None, portal.run(now_named()), server, shipped or search)
+
+        listed = searched if search else None
 
         async def run() -> None:
-            gateway = McpGateway(lambda _: own, key, names, own_names=now_named, marks=marks)
+            gateway = McpGateway(lambda _: own, key, names, own_names=now_named, marks=marks, listed=listed)
             following = asyncio.create_task(gateway.follow(own))
             try:
                 await serve_stdio(gateway)
@@ -100,9 +105,11 @@ def serve(
                 await asyncio.gather(following, return_exceptions=True)
                 await gateway.close()
 
+        if search:
+            output.notice(saving(portal.run(own.catalog())))
         if sys.stdin.isatty():
             output.notice("Waiting for an MCP client on stdin: a client starts this command itself. Ctrl-C stops it.")
-            if not (shipped or only or server):
+            if not (shipped or search or only or server):
                 output.notice("The tools that come with Demiurge are not offered; --shipped offers them too.")
         serving = portal.start(run())
         try:
@@ -110,6 +117,14 @@ def serve(
         except KeyboardInterrupt:
             if serving.task is not None:
                 portal.run(_stop(serving.task))
+
+
+def _require_fitting(observe: bool, until: str | None, search: bool, *, chooses: bool) -> None:
+    """Raises UsageError for options that don't go together. `chooses`: some of them choose what is listed."""
+    if observe != (until is not None):
+        raise click.UsageError("--observe and --until go together: observing needs an end.")
+    if search and chooses:
+        raise click.UsageError("--search goes without --tool and --server: they choose what is listed.")
 
 
 def _observe(options: RunOptions, until: str) -> None:

@@ -110,7 +110,19 @@ def _lists(found: list[dict[str, Any]], prompts: list[dict[str, Any]], *, folded
     if not own:
         lines += ["No tools of your own, and none of an MCP server: name a module with --tools."]
     counted = f"{len(found) - len(own)} shipped tools and {len(prompts) - len(own_prompts)} core prompt tools"
-    return [*lines, runnable(f"and {counted}: `demiurge tools ls --all` lists them.")]
+    return [*lines, runnable(f"and {counted}: `demiurge tools ls --all` lists them."), *_sent_lines(found)]
+
+
+def _sent_lines(found: list[dict[str, Any]]) -> list[str]:
+    """Returns a line that says what the requests of a message cost, and what tools on demand save."""
+    described = [tool["tokens"] for tool in found if tool["sent"] == "described"]
+    deferred = [tool["tokens"] for tool in found if tool["sent"] == "on_demand"]
+    if not deferred:
+        return []
+    return [
+        f"A request describes {len(described)} tools (about {sum(described)} tokens). {len(deferred)} more are found "
+        f"on demand: about {sum(deferred)} tokens less in each request."
+    ]
 
 
 def _table(found: list[dict[str, Any]]) -> list[str]:

@@ -21,7 +21,7 @@ import anyio
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from demiurge.bootstrap.gateway import Catalogs, GatewayWorld, own_names, user_key
+from demiurge.bootstrap.gateway import Catalogs, GatewayWorld, own_names, searched, user_key
 from demiurge.mcp.gateway.answers import carries_answer
 from demiurge.server.callers import CallerSession, callers_of
 from demiurge.server.errors import Refused
@@ -99,7 +99,7 @@ class McpEndpoint:
         world, options = callers_of(request).world, request.app.state.options
         now_named = partial(own_names, world, options.mcp_server)
         only = frozenset(options.mcp_tools) or None
-        names = ToolNames(only, await now_named(), options.mcp_server, options.mcp_shipped)
+        names = ToolNames(only, await now_named(), options.mcp_server, options.mcp_shipped or options.mcp_search)
 
         async def key() -> bytes:
             return await asyncio.to_thread(user_key)
@@ -110,7 +110,13 @@ class McpEndpoint:
                     return None
                 return super()._admit_session(requestor)
 
-        gateway = McpGateway(_world_of, key, names, sent=_once_sent, own_names=now_named, marks=options.mcp_marks)
+        gateway = McpGateway(
+            *(_world_of, key, names),
+            sent=_once_sent,
+            own_names=now_named,
+            marks=options.mcp_marks,
+            listed=searched if options.mcp_search else None,
+        )
         manager = _Sessions(gateway.server, max_request_body_size=MAX_BODY, max_sessions=MAX_SESSIONS)
         closing: asyncio.Event = request.app.state.closing
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()

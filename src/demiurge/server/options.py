@@ -50,9 +50,9 @@ class ServeOptions:
     `max_body`: the largest request body that is taken, in bytes. `heartbeat_s`: seconds between two heartbeats of a
     stream. `login_attempts`: failed logins that one address may make in a minute. `tls`: the server speaks HTTPS.
     `mcp_tools`: the ids of the tools that `/mcp` offers, none for all; `mcp_shipped`: whether it offers those that come
-    with Demiurge; `mcp_server`: it offers this MCP server's tools
-    under their own names; `mcp_marks`: where it marks a server's words (`mcp.gateway.handed_on`). `limits`: those of
-    its connections."""
+    with Demiurge; `mcp_search`: whether its list describes few tools, and clients find the others by a search;
+    `mcp_server`: it offers this MCP server's tools under their own names; `mcp_marks`: where it marks a server's words
+    (`mcp.gateway.handed_on`). `limits`: those of its connections."""
 
     host: str = "127.0.0.1"
     port: int = 7777
@@ -63,6 +63,7 @@ class ServeOptions:
     tls: bool = False
     mcp_tools: tuple[str, ...] = ()
     mcp_shipped: bool = True
+    mcp_search: bool = False
     mcp_server: str | None = None
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     mcp_marks: Literal["meta", "blocks"] | None = None

@@ -254,6 +254,15 @@ class Issues(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class FindableTools:
+    """Tools that a search can find, as their specs' JSON. `are_described_next`: the turn's next request describes those
+    that are found, so the search need not tell their schemas."""
+
+    specs: Sequence[Mapping[str, Any]]
+    are_described_next: bool
+
+
 class Introspection(Protocol):
     """Reads a world's own manifest, schemas, modules and state. All answers are JSON-ready."""
 
@@ -265,3 +274,6 @@ class Introspection(Protocol):
         """Returns `{names}`; with a prefix `{names, types}` of the schemas that begin with it."""
 
     async def module(self, name: str) -> Mapping[str, Any]: ...
+
+    async def tools(self) -> FindableTools:
+        """Returns the tools that this turn can find; for a call outside a chat, all that its caller may call."""

@@ -18,6 +18,7 @@ from demiurge.errors import InvalidValue
 
 __all__ = [
     "ASK_USER",
+    "FIND_TOOLS",
     "MAX_CALL_ID_BYTES",
     "READ_RESULT",
     "RESERVED_PREFIXES",
@@ -42,6 +43,9 @@ SHIPPED_PREFIXES = ("core", "introspect", "workspace")
 
 ASK_USER = "core__ask_user"
 """The tool by which a model asks a person a question. Only a person answers its calls."""
+
+FIND_TOOLS = "core__find_tools"
+"""The tool by which a model finds tools that its request does not describe."""
 
 READ_RESULT = "core__read_result"
 """The tool by which a model reads a large result in pages."""

@@ -1,25 +1,37 @@
-"""A toolset as a blob: the target of a `tools_ref` (`{provider, tools, tool_choice?}`, entries in a provider's own
-schema).
+"""A toolset as a blob: the target of a `tools_ref` (`{provider, tools, tool_choice?, deferred?}`, entries in a
+provider's own schema).
 
 A toolset narrows: of the tools that the tool policy lets a model call, those that it names are offered and may be
 called. Reading a toolset never makes a tool callable; `llm.generate` compares each entry with the world's catalog.
+`deferred` names tools that are offered and not described: a model finds them with `core__find_tools`
+(docs/tools-on-demand.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from demiurge.errors import InvalidValue
-from demiurge.tools.ids import canonical_id
+from demiurge.tools.ids import canonical_id, is_tool_id
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.wire import anthropic, openai_chat, openai_responses
 from demiurge.wire.items import NamedTool, ToolChoice
 from demiurge.wire.strict_calls import require_strict, strict_tools, without_strict
 
-__all__ = ["Toolset", "choice_tag", "chosen_tag", "encode_toolset", "narrowed", "read_toolset", "wording"]
+__all__ = [
+    "Toolset",
+    "choice_tag",
+    "chosen_tag",
+    "encode_toolset",
+    "narrowed",
+    "read_toolset",
+    "with_loaded",
+    "wording",
+]
 
 _WORDS: Mapping[str, ToolChoice] = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
@@ -34,16 +46,29 @@ class Toolset:
     entries: tuple[tuple[str, Mapping[str, Any]], ...]
     choice: ToolChoice | None
     strict: frozenset[str] = frozenset()
+    deferred: tuple[str, ...] = ()
+    """The tools that are offered and not described."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The tools that a model may call under this toolset, if the tool policy allows them."""
+        return frozenset([*(name for name, _ in self.entries), *self.deferred])
 
 
 def encode_toolset(
-    provider: str, specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None, *, strict: bool = False
+    provider: str,
+    specs: Sequence[ToolSpec],
+    tool_choice: ToolChoice | None = None,
+    *,
+    strict: bool = False,
+    deferred: Sequence[str] = (),
 ) -> bytes:
     """Returns the blob of these tools for a provider. Raises InvalidValue for an unknown tool choice, and with `strict`
     (`bad_toolset`) for a tool or a provider whose calls can't be strict."""
-    wire = openai_responses if provider.startswith("openai-responses") else openai_chat
-    wire = anthropic if provider.startswith("anthropic") else wire
+    wire = _wire_of(provider)
     encoded: dict[str, Any] = {"tools": [], **wire.encode_tools(specs, tool_choice)}
+    if deferred:
+        encoded["deferred"] = list(deferred)
     if strict:
         if wire is anthropic:
             raise _bad(f"strict calls are for the formats of OpenAI, not for {provider}: leave `strict` out", "strict")
@@ -51,6 +76,19 @@ def encode_toolset(
             require_strict(spec)
         encoded = strict_tools(encoded, [spec.name for spec in specs])
     return canonical_json.encode({"provider": provider, **encoded})
+
+
+def with_loaded(data: bytes, names: Collection[str], specs: Mapping[str, ToolSpec]) -> bytes:
+    """Returns the toolset with those of its deferred tools that are in `names` among the tools that a request
+    describes, after the others. `specs`: the tools of the world by name; one that is not there is left out."""
+    blob = canonical_json.parse_object(data)
+    deferred = read_toolset(data).deferred
+    loaded = [specs[name] for name in deferred if name in names and name in specs]
+    added = _wire_of(str(blob.get("provider", ""))).encode_tools(loaded)["tools"] if loaded else []
+    left = [name for name in deferred if name not in names]
+    rest = {name: value for name, value in blob.items() if name != "deferred"}
+    found = {**rest, "tools": [*blob.get("tools", []), *added], **({"deferred": left} if left else {})}
+    return canonical_json.encode(found)
 
 
 def wording(spec: ToolSpec, like: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,14 +110,20 @@ def read_toolset(data: bytes) -> Toolset:
     if twice is not None:
         raise _bad(f"the tool {twice} is in it twice", "tools")
     strict = frozenset(name for (name, _), entry in zip(named, entries, strict=True) if _is_strict(name, entry))
-    return Toolset(str(blob.get("provider", "")), tuple(named), _choice(blob.get("tool_choice")), strict)
+    deferred = blob.get("deferred", [])
+    if not isinstance(deferred, list) or not all(map(is_tool_id, deferred)):
+        raise _bad("must be a list of tool ids", "deferred")
+    if len({*names, *deferred}) < len(names) + len(deferred):
+        raise _bad("a deferred tool is in the toolset twice", "deferred")
+    choice = _choice(blob.get("tool_choice"))
+    return Toolset(str(blob.get("provider", "")), tuple(named), choice, strict, tuple(deferred))
 
 
 def narrowed(data: bytes) -> frozenset[str]:
     """Returns the tools that a model may call under this toolset, if the tool policy allows them; none if the blob is
     not a toolset."""
     try:
-        return frozenset(name for name, _ in read_toolset(data).entries)
+        return read_toolset(data).names
     except InvalidValue:
         return frozenset()
 
@@ -100,6 +144,12 @@ def choice_tag(choice: ToolChoice) -> dict[str, Any]:
     if choice not in ("auto", "none", "required"):
         raise InvalidValue("must be auto, none, required, or a NamedTool", path="tool_choice", code="bad_tool_choice")
     return {"$tag": choice.capitalize(), "$value": None}
+
+
+def _wire_of(provider: str) -> ModuleType:
+    """Returns the wire format of a provider's toolsets."""
+    wire = openai_responses if provider.startswith("openai-responses") else openai_chat
+    return anthropic if provider.startswith("anthropic") else wire
 
 
 def _is_strict(name: str, entry: Mapping[str, Any]) -> bool:

@@ -91,7 +91,14 @@ class Chat(Kernel):
         self.receipt(intent, failed(code, "It did not answer."))
 
     def result(
-        self, intent: OpenIntent, content: str = "fine", *, ok: bool = True, code: str = "execution", message: str = ""
+        self,
+        intent: OpenIntent,
+        content: str = "fine",
+        *,
+        ok: bool = True,
+        code: str = "execution",
+        message: str = "",
+        view: Any = None,
     ) -> Ref:
         """A tool's receipt."""
         call_id = intent.params["tool_call_id"]
@@ -104,7 +111,7 @@ class Chat(Kernel):
                 error_code=None if ok else code,
                 message=message or content,
                 message_ref=ref,
-                view_ref=None,
+                view_ref=None if view is None else self.put(canonical_json.encode(view)),
                 record_ref=self.put(b"{}"),
                 replayed=None,
             ),

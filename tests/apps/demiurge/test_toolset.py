@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from tests.apps.demiurge.test_reducer import AUTO, LIST, READ, Chat, read
 
+from demiurge.errors import InvalidValue
+from demiurge.tools import ToolSpec
+from demiurge.tools.ids import FIND_TOOLS
+from demiurge.tools.policy import ToolPolicy
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref
 from demiurge.wire.items import NamedTool, ToolCall, ToolChoice
-from demiurge.world.toolset import encode_toolset
+from demiurge.world.toolset import encode_toolset, narrowed, read_toolset, with_loaded, wording
 
 REQUIRED = {"$tag": "Required", "$value": None}
 
@@ -214,3 +219,90 @@ def test_a_history_that_is_too_long_gets_shorter() -> None:
         chat.fail_model("context_overflow")
     last = chat.say("short again")
     assert chat.requests[-1]["message_refs"][1:] == [*told[4:], last]
+
+
+def test_loaded_tools_move_from_the_deferred_ones_to_those_that_are_described() -> None:
+    specs = {name: ToolSpec(name, f"Does {name}.", {"type": "object"}) for name in ("a", "b", "c")}
+    for provider in ("openai-responses", "openai-chat", "anthropic"):
+        blob = encode_toolset(provider, [specs["a"]], deferred=["b", "c"])
+        assert read_toolset(blob).deferred == ("b", "c")
+        assert narrowed(blob) == {"a", "b", "c"}
+        loaded = read_toolset(with_loaded(blob, {"c", "a", "unknown"}, specs))
+        assert [name for name, _ in loaded.entries] == ["a", "c"]
+        assert loaded.deferred == ("b",)
+        assert dict(loaded.entries)["c"] == canonical_json.parse(
+            canonical_json.encode(wording(specs["c"], dict(loaded.entries)["a"]))
+        )
+        whole = with_loaded(blob, {"b", "c"}, specs)
+        assert b"deferred" not in whole
+        assert narrowed(whole) == {"a", "b", "c"}
+
+
+def test_a_deferred_tool_that_the_world_has_no_more_is_not_loaded() -> None:
+    blob = encode_toolset("openai-chat", [], deferred=["gone"])
+    assert narrowed(with_loaded(blob, {"gone"}, {})) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "deferred", ["a", ["a", 1], ["not an id"], ["b", "b"], ["a"]], ids=["text", "number", "no id", "twice", "described"]
+)
+def test_deferred_tools_are_a_list_of_other_ids(deferred: object) -> None:
+    described = json.loads(encode_toolset("openai-chat", [ToolSpec("a", "", {"type": "object"})]))
+    with pytest.raises(InvalidValue) as caught:
+        read_toolset(canonical_json.encode({**described, "deferred": deferred}))
+    assert caught.value.code == "bad_toolset"
+
+
+def deferring(chat: Chat, described: str, *deferred: str) -> Ref:
+    specs = [chat.manifest.toolset[described]]
+    return chat.put(encode_toolset("openai-responses", specs, deferred=deferred))
+
+
+def offered(chat: Chat) -> tuple[list[str], tuple[str, ...]]:
+    """Returns the tools that the last request describes, and those that it defers."""
+    toolset = read_toolset(chat.blobs[Ref(chat.requests[-1]["tools_ref"])])
+    return [name for name, _ in toolset.entries], toolset.deferred
+
+
+def search(chat: Chat, view: Any, *, ok: bool = True) -> None:
+    """Lets the model search, and answers with `view`."""
+    chat.answer("", ToolCall("find", FIND_TOOLS, '{"query":"x"}'))
+    [intent] = chat.tools
+    chat.result(intent, ok=ok, view=view)
+
+
+def searching_chat(*deferred: str) -> Chat:
+    chat = Chat(policy=ToolPolicy((FIND_TOOLS, READ, LIST)))
+    chat.say("go", tools_ref=deferring(chat, FIND_TOOLS, *deferred))
+    return chat
+
+
+def test_a_tool_that_a_search_found_is_described_until_the_turn_ends() -> None:
+    chat = searching_chat(READ, LIST)
+    assert offered(chat) == ([FIND_TOOLS], (READ, LIST))
+    search(chat, {"tools": [{"id": LIST}]})
+    assert offered(chat) == ([FIND_TOOLS, LIST], (READ,))
+    chat.answer("Found.")
+    chat.say("and now?", tools_ref=deferring(chat, FIND_TOOLS, READ, LIST))
+    assert offered(chat) == ([FIND_TOOLS], (READ, LIST))
+
+
+@pytest.mark.parametrize("view", [{"tools": [{"id": LIST}]}, {"tools": [{}, 7]}, {"tools": 7}, {}, None], ids=str)
+def test_a_search_loads_nothing_that_the_message_did_not_defer(view: Any) -> None:
+    chat = searching_chat(READ)
+    search(chat, view)
+    assert offered(chat) == ([FIND_TOOLS], (READ,))
+
+
+def test_a_search_that_failed_loads_nothing() -> None:
+    chat = searching_chat(READ)
+    search(chat, {"tools": [{"id": READ}]}, ok=False)
+    assert offered(chat) == ([FIND_TOOLS], (READ,))
+
+
+def test_the_view_of_another_tool_loads_nothing_and_a_deferred_tool_runs_unsearched() -> None:
+    chat = searching_chat(READ, LIST)
+    chat.answer("", read("a"))
+    [intent] = chat.tools
+    chat.result(intent, view={"tools": [{"id": LIST}]})
+    assert offered(chat) == ([FIND_TOOLS, READ], (LIST,))

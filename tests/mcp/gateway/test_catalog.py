@@ -12,7 +12,8 @@ from mcp.shared.exceptions import MCPError
 from tests.mcp.gateway.conftest import AGENT, ERAS, OTHER, VIEWER, Shop, refuses_as_unknown
 
 from demiurge import ToolEffect, ToolPolicy, World, tool
-from demiurge.bootstrap.gateway import Catalogs, GatewayWorld
+from demiurge.bootstrap.backend.reading import Reading
+from demiurge.bootstrap.gateway import Catalogs, GatewayWorld, saving, searched
 from demiurge.mcp.gateway.catalog import PAGE
 from demiurge.mcp.gateway.names import ToolNames
 from demiurge.mcp.gateway.server import McpGateway
@@ -135,18 +136,18 @@ async def test_clients_hear_of_a_change_of_the_policy(shop: Shop, mode: str) -> 
 
 
 async def test_a_catalog_that_was_read_before_a_change_is_not_kept(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    catalogs, info = Catalogs(), World.info
+    catalogs, info = Catalogs(), Reading.info
     read: list[Any] = []
 
-    async def changed_after_reading(world: World) -> Any:
-        found = await info(world)
+    async def changed_after_reading(reading: Reading) -> Any:
+        found = await info(reading)
         if not read:
             read.append(found)
             await shop.world.set_policy(ToolPolicy(allowed_tools=("add",)))
             await catalogs.of(shop.world.acting_as(OTHER))
         return found
 
-    monkeypatch.setattr(World, "info", changed_after_reading)
+    monkeypatch.setattr(Reading, "info", changed_after_reading)
     await catalogs.of(shop.world.acting_as(AGENT))
     assert [spec.name for spec in await catalogs.of(shop.world.acting_as(AGENT))] == ["add"]
 
@@ -176,3 +177,39 @@ async def test_a_client_that_does_not_read_keeps_no_other_from_hearing_of_a_chan
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
     await gateway.close()
+
+
+async def test_a_client_that_searches_is_listed_few_tools_and_calls_what_it_finds(tmp_path: Path) -> None:
+    @tool(effect=ToolEffect.READ_ONLY)
+    def weigh_parcel(number: int) -> int:
+        """Weigh a parcel."""
+        return number
+
+    wordy = [tool(name=f"wordy_{at}", effect=ToolEffect.READ_ONLY)(_wordy()) for at in range(8)]
+    async with World.open(tmp_path / "w", [weigh_parcel, *wordy]) as world:
+        own = GatewayWorld(world, Catalogs())
+        catalog = await own.catalog()
+
+        async def key() -> bytes:
+            return b"k" * 32
+
+        gateway = McpGateway(lambda _: own, key, ToolNames(), listed=searched)
+        async with Client(gateway.server) as client:
+            [find, read] = (await client.list_tools()).tools
+            assert (find.name, read.name) == ("core__find_tools", "core__read_result")
+            assert "weigh_parcel" in str(find.description)
+            found = (await client.call_tool(find.name, {"query": "the weight of a parcel"})).structured_content
+            assert found is not None
+            assert found["tools"][0]["id"] == "weigh_parcel"
+            assert found["tools"][0]["input_schema"]["required"] == ["number"]
+            assert not (await client.call_tool("weigh_parcel", {"number": 3})).is_error
+        await gateway.close()
+    assert f"find {len(catalog) - 2} more" in saving(catalog)
+
+
+def _wordy() -> Any:
+    def made() -> str:
+        return ""
+
+    made.__doc__ = "Say words.\n\n" + "Words. " * 250
+    return made

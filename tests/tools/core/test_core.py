@@ -15,6 +15,7 @@ ARGUMENTS = {
     "introspect__manifest": set(),
     "introspect__module": {"name"},
     "introspect__schemas": {"prefix"},
+    "core__find_tools": {"query"},
     "core__read_result": {"ref", "offset", "limit"},
     "introspect__state": {"module", "key"},
     "workspace__list": {"path", "workspace"},

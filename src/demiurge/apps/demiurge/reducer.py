@@ -18,6 +18,9 @@ message's toolset becomes the chat's, unless it is refused; its tool choice is f
 both for the chat, and clears what it leaves out. A chat keeps the toolset that `ChatTools` gave it (`own_tools_ref`): a
 message may narrow it for its own turn, and is refused if it brings another tool.
 
+A toolset may defer tools: they may be called, and are described only once a call of this turn has found them
+(`found_tools`). The turn then has a toolset of its own (`tools_ref` of the turn).
+
 An answer whose evidence does not hold comes with findings: it is marked, asked for again or refused (`evidence`).
 
 A message's catalog text (`catalog_ref`) is for its own turn. Each request of that turn has it right after the system
@@ -31,6 +34,7 @@ from typing import Any
 
 from demiurge.apps.demiurge.answer import failure_of
 from demiurge.apps.demiurge.evidence import REFUSED_CODE, correction, refusal_note, verdict, why_refused
+from demiurge.apps.demiurge.found_tools import toolset_with_found
 from demiurge.apps.demiurge.notes import ROLE as NOTE
 from demiurge.apps.demiurge.notes import doubt_note
 from demiurge.apps.demiurge.proposal import Proposal, read_proposal
@@ -344,12 +348,16 @@ def _proceed(
         }
         return Step(set={"turn": {**turn, "calls": [], **failed}}, append={"messages": messages}, blobs=blobs)
     following = {**turn, "calls": [], "round": turn["round"] + 1, "status": "model"}
+    tools_ref = turn.get("tools_ref") or state["tools_ref"]
+    loaded = toolset_with_found(tools_ref, turn["calls"], context) if tools_ref is not None else None
+    if loaded is not None:
+        following["tools_ref"] = ref_of(loaded)
     after = {**state, "messages": state["messages"].extend(messages)}
     return Step(
         set={"turn": following},
         append={"messages": messages},
         events=[*events, chat_request(after, following, context, {"$tag": choice.capitalize(), "$value": None})],
-        blobs=blobs,
+        blobs=[*blobs, *([loaded] if loaded is not None else [])],
     )
 
 

@@ -61,7 +61,7 @@ def chat_request(state: State, turn: State, context: ReducerContext, choice: Any
         "provider": state["provider"],
         "temperature": context.settings["temperature"],
         "max_tokens": state["max_tokens"],
-        "tools_ref": state["tools_ref"],
+        "tools_ref": turn.get("tools_ref") or state["tools_ref"],
         "tool_choice": choice,
     }
     return Emit("demiurge/ChatRequest@1", value)

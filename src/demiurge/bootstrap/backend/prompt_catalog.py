@@ -15,7 +15,6 @@ from demiurge.stores.protocol import Store
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.host import Host
-from demiurge.world.manifest import Manifest
 from demiurge.world.review.live_tools import live_tools
 from demiurge.world.review.registry_unit import REGISTRY, REGISTRY_KEY
 from demiurge.world.unit import Unit
@@ -23,6 +22,9 @@ from demiurge.world.unit import Unit
 __all__ = ["PromptCatalog", "has_prompt_catalog"]
 
 SETTING: Final = "prompt_catalog"
+_AUTO: Final = "auto"
+"""The default: the index, in a world that has approved a prompt tool of its own, and for a message that names the tool
+that reads prompt tools."""
 _OFF: Final = "off"
 
 
@@ -35,11 +37,22 @@ FORMS: Final[dict[str, Callable[..., str]]] = {"index": index_text, "full": _ful
 """The texts by the setting: each takes the tools, and whether the message offers the tool that reads them."""
 
 
-def has_prompt_catalog(manifest: Manifest, lacking: Sequence[str]) -> bool:
-    """Returns whether the turns of a chat can have a catalog. `lacking`: the fields that the manifest does not have,
+def has_prompt_catalog(host: Host, lacking: Sequence[str]) -> bool:
+    """Returns whether the turns of a chat have a catalog. `lacking`: the fields that the manifest does not have,
     because it is from an older version (`chat_fields`)."""
     has_fields = not any(field.endswith(".catalog_ref") for field in lacking)
-    return REGISTRY in manifest.modules and has_fields and manifest.settings.get(SETTING) != _OFF
+    return has_fields and _form(host, has_reader=False) is not None
+
+
+def _form(host: Host, *, has_reader: bool) -> str | None:
+    """Returns the form of the catalog, one of `FORMS` or a wrong setting; None if a turn has no catalog."""
+    if REGISTRY not in host.manifest.modules:
+        return None
+    form = host.manifest.settings.get(SETTING, _AUTO)
+    if form == _AUTO:
+        cell = host.state(Unit(REGISTRY, REGISTRY_KEY)).cell
+        return "index" if has_reader or (cell is not None and cell["live"]) else None
+    return None if form == _OFF else str(form)
 
 
 class PromptCatalog:
@@ -51,15 +64,17 @@ class PromptCatalog:
         self._messages: dict[bool, dict[str, Any]] = {}
 
     def stored(self, host: Host, store: Store, *, has_reader: bool) -> Ref | None:
-        """Stores the catalog as `{role, content, prompt_tools: {id: digest}}` and returns its address; None if the
-        setting says `off`, or there is no registry. With `has_reader` the text names the tool that reads prompt tools.
-        Raises InvalidValue (`bad_setting`), NotFound, Damaged."""
-        form = host.manifest.settings.get(SETTING, "index")
-        if form == _OFF or REGISTRY not in host.manifest.modules:
+        """Stores the catalog as `{role, content, prompt_tools: {id: digest}}` and returns its address; None if turns
+        have no catalog: the setting is `off`, or `auto` and no prompt tool but the core tools is approved. With
+        `has_reader` the text names the tool that reads prompt tools. Raises InvalidValue (`bad_setting`), NotFound,
+        Damaged."""
+        form = _form(host, has_reader=has_reader)
+        if form is None:
             return None
         if form not in FORMS:
             raise InvalidValue(
-                f"The manifest's setting `{SETTING}` is none of index, full and off: {form!r}.", code="bad_setting"
+                f"The manifest's setting `{SETTING}` is none of auto, index, full and off: {form!r}.",
+                code="bad_setting",
             )
         state = host.state(Unit(REGISTRY, REGISTRY_KEY))
         erased = frozenset(store.erasures())

@@ -57,7 +57,7 @@ _CELLS: Final[Mapping[str, Fields]] = {
             tool=_OUTCOME,
         ),
         turn=_named(
-            "request_id", "round", "status", "code", "catalog_ref", "tools_before", "evidence_retries",
+            "request_id", "round", "status", "code", "catalog_ref", "tools_ref", "tools_before", "evidence_retries",
             calls=_named("id", "name", "call_ref", "result_ref", outcome=_OUTCOME),
         ),
     ),

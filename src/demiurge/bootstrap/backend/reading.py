@@ -176,7 +176,7 @@ class Reading:
             "adopted": owner.in_force.adopted,
             "unfit": owner.in_force.unfit.message if owner.in_force.unfit is not None else None,
             "lacking": lacking,
-            "prompt_catalog": has_prompt_catalog(owner.manifest, lacking),
+            "prompt_catalog": has_prompt_catalog(owner.reader(), lacking),
         }
 
     async def budgets(self, units: Sequence[str]) -> dict[str, list[BudgetUse]]:

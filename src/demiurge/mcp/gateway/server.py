@@ -114,7 +114,8 @@ class McpGateway:
     """Serves the catalogs of a world. `world_of` tells the caller of a request, from its transport alone; `key` is a
     secret of the world's user; `sent`, if given, runs something once the answer to a request was handed over
     whole, or could not be. `own_names` returns the names that `names` has to follow (`ToolNames.own_names`), as they
-    are now. `marks`: as of CallsOfClients."""
+    are now. `marks`: as of CallsOfClients. `listed` returns what the list of tools describes of a catalog; None: all of
+    it. A client may call what is not listed."""
 
     world_of: Callable[[Context], CallerWorld]
     key: Callable[[], Awaitable[bytes]]
@@ -122,6 +123,7 @@ class McpGateway:
     sent: Callable[[Context, AfterAnswer], bool] | None = None
     own_names: Callable[[], Awaitable[Mapping[str, str] | None]] | None = None
     marks: Marks | None = None
+    listed: Callable[[Sequence[ToolSpec]], Sequence[ToolSpec]] | None = None
 
     def __post_init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
@@ -217,7 +219,8 @@ class McpGateway:
             catalog = await self.world_of(ctx).catalog()
         except DemiurgeError as error:
             raise MCPError(types.INTERNAL_ERROR, error.message, {"code": error.code}) from error
-        return page(self.names.offered(catalog), params.cursor if params is not None else None)
+        listed = self.listed(catalog) if self.listed is not None else catalog
+        return page(self.names.offered(listed), params.cursor if params is not None else None)
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
         return await self._calls.call(self.world_of(ctx), ctx, params)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from demiurge.tools.capabilities import Introspection
 from demiurge.world.effect_kinds.kind import Capability, EffectFamily, EffectKind, Parameter
-from demiurge.world.effect_kinds.types import HASH, NAT, TEXT, list_of, option, record, ref, set_of
+from demiurge.world.effect_kinds.types import BOOL, HASH, NAT, TEXT, list_of, option, record, ref, set_of
 
 __all__ = ["INTROSPECT"]
 
@@ -37,6 +37,12 @@ INTROSPECT: Final = EffectFamily(
             name="introspect.state",
             params=record(module=TEXT, key=TEXT),
             receipt=record(state_ref=option(HASH), reading=ref("sys/UnitReading@1")),
+        ),
+        EffectKind(
+            name="introspect.tools",
+            params=record(),
+            receipt=record(tools_ref=HASH, in_turn=BOOL, reading=_READING),
+            notes={"tools_ref": "the tools that this turn can find; outside a chat, all that the caller may call"},
         ),
         EffectKind(
             name="introspect.journal_head",

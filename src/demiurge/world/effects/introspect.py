@@ -6,15 +6,18 @@ was only listed is text: knowing that a state exists gives no access to it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
 from demiurge.errors import DemiurgeError, NotFound
+from demiurge.tools.capabilities import FindableTools
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.values import canonical_json, cbor
 from demiurge.values.caller import Caller
+from demiurge.values.clock import Clock, SystemClock
 from demiurge.values.refs import Ref, ref_from_digest
+from demiurge.world.authority.admission import decide_tool
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.introspect import INTROSPECT
 from demiurge.world.effects.asking import ask
@@ -22,6 +25,7 @@ from demiurge.world.effects.binding import WorldParts
 from demiurge.world.manifest import ALLOWED_HOSTS, Manifest, ModuleType
 from demiurge.world.mcp_servers import MCP_SERVER
 from demiurge.world.state import OpenIntent
+from demiurge.world.toolset import read_toolset
 from demiurge.world.unit import Unit
 
 __all__ = ["Introspect", "WorldIntrospection"]
@@ -38,15 +42,20 @@ class Introspect:
 
     kinds = INTROSPECT.names
 
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
     @classmethod
-    def bind(cls, _parts: WorldParts) -> Introspect:
-        return cls()
+    def bind(cls, parts: WorldParts) -> Introspect:
+        return cls(parts.clock)
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         return "retry"
 
     async def perform(self, call: EffectCall) -> Result:
         try:
+            if call.intent.kind == "introspect.tools":
+                return await _tools(call, self._clock.now_ns())
             return await _ANSWERS[call.intent.kind](call, call.intent.params)
         except DemiurgeError as error:
             return failed(error.code, error.message)
@@ -112,6 +121,29 @@ async def _schemas(call: EffectCall, params: Mapping[str, Any]) -> Result:
     found = {name: manifest.schemas.get(name) for name in manifest.schemas.names if name.startswith(prefix)}
     ref = await call.put_blob(canonical_json.encode(found))
     return succeeded(schemas_ref=ref, count=len(found), manifest_ref=manifest.ref)
+
+
+async def _tools(call: EffectCall, now_ns: int) -> Result:
+    """Stores the specs of the deferred tools of this turn's toolset; of a call outside a chat, of all tools that the
+    caller may call. Both as far as the tool policy allows them now."""
+    asking = call.services.state(call.unit)
+    turn = asking.cell.get("turn") if asking.cell is not None else None
+    toolset = call.manifest.toolset
+    names: Iterable[str] = toolset
+    if isinstance(turn, Mapping):
+        ref = turn.get("tools_ref") or (asking.cell or {}).get("tools_ref")
+        names = read_toolset(call.get_blob(Ref(ref))).deferred if ref is not None else ()
+    found = [
+        spec.to_json()
+        for name in names
+        if (spec := toolset.get(name)) is not None
+        and not spec.quarantined
+        and spec.mcp_item is None
+        and decide_tool(call.manifest, name, caller=call.caller, now_ns=now_ns).verdict != "deny"
+    ]
+    reading = {"unit": str(call.unit), "unit_seq": asking.seq, "state_hash": None}
+    tools_ref = await call.put_blob(canonical_json.encode(found))
+    return succeeded(tools_ref=tools_ref, in_turn=isinstance(turn, Mapping), reading=reading)
 
 
 async def _one_module(call: EffectCall, params: Mapping[str, Any]) -> Result:
@@ -218,6 +250,11 @@ class WorldIntrospection:
         types = canonical_json.parse_object(self._call.get_blob(Ref(found["schemas_ref"])))
         names = sorted(types)
         return {"names": names} if prefix is None else {"names": names, "types": types}
+
+    async def tools(self) -> FindableTools:
+        found = await ask(self._call, "introspect.tools")
+        specs = canonical_json.parse(self._call.get_blob(Ref(found["tools_ref"])))
+        return FindableTools(specs, found["in_turn"])
 
     async def module(self, name: str) -> Mapping[str, Any]:
         found = await ask(self._call, "introspect.module", name=name)

@@ -51,6 +51,7 @@ from demiurge.world.effect_kinds.llm import MODELS
 from demiurge.world.effects.answer_evidence import findings_about
 from demiurge.world.effects.binding import WorldParts
 from demiurge.world.effects.blob import require_readable
+from demiurge.world.effects.deferred_tools import with_deferred
 from demiurge.world.effects.erased import erased_message, unless_erased, without_erased
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import assistant_blob, attachment_refs, call_blob, expand, items_blob, untrusted_in_blob
@@ -252,6 +253,7 @@ def _tools(
         for spec in specs:
             if spec.name in strict:
                 require_strict(spec)
+        specs = tuple(with_deferred(spec, toolset.deferred) for spec in specs)
         chosen = chosen if chosen is not None else toolset.choice
         if chosen == "required" and not specs and toolset.entries:
             chosen = None
