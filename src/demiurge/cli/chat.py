@@ -50,8 +50,9 @@ NO_VERBS = {
     "list": "`list` is no verb: `demiurge chat ls` lists the chats.",
     **dict.fromkeys(
         ("delete", "del", "remove", "rm"),
-        "No verb deletes a chat: its record stays. `demiurge erase REF` removes the words of a message for good, and "
-        "`demiurge chat export` prints the messages with their REF.",
+        "No verb deletes a chat: its record stays. `demiurge chat archive` takes it out of the lists. "
+        "`demiurge erase REF` removes the words of a message for good, and `demiurge chat export` prints the messages "
+        "with their REF.",
     ),
 }
 """Words that are probably no chat's id, with the answer to each. With --message they are ids."""

@@ -63,7 +63,7 @@ export function ChatHead({ chatId, unit, chat, onChanged }: HeadProps) {
 /** Downloads of the whole chat. */
 function ExportLinks({ chatId }: { chatId: string }) {
   return (
-    <details className="rules">
+    <details className="export">
       <summary>Export</summary>
       <p>
         <a href={chatExportPath(chatId, "markdown")} download>

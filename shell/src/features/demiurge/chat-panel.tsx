@@ -130,7 +130,7 @@ function NewChat({ onMade }: { onMade: (chatId: string) => void }) {
         New chat
       </button>
       {isUser(session) && (
-        <label className="link">
+        <label className="chat-import">
           Import a chat
           <input type="file" className="unseen" accept=".json,application/json" onChange={importFile} />
         </label>
