@@ -76,3 +76,10 @@ def test_a_gateway_that_observes_needs_an_end(demiurge: Any, options: list[str])
     done = demiurge("mcp", "serve", *options)
     assert (done.status, done.out) == (2, "")
     assert "--observe and --until go together" in done.err
+
+
+@pytest.mark.parametrize("options", [["--tool", "ring_bell"], ["--server", "time"]])
+def test_a_gateway_that_is_searched_chooses_what_it_lists(demiurge: Any, options: list[str]) -> None:
+    done = demiurge("mcp", "serve", "--search", *options)
+    assert (done.status, done.out) == (2, "")
+    assert "--search goes without --tool and --server" in done.err

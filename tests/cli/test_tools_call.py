@@ -195,6 +195,23 @@ def test_a_result_from_outside_is_not_taken(demiurge: Any) -> None:
     assert demiurge("state", "get", CALLS, "--key", "b1").document["outcome"] is None
 
 
+def test_a_list_of_tools_says_what_tools_on_demand_save(demiurge: Any) -> None:
+    *_, told = demiurge("tools", "ls", "--tools", "bell_tools").out.splitlines()
+    saved = re.fullmatch(
+        r"A request describes (\d+) tools \(about (\d+) tokens\)\. (\d+) more are found on demand: "
+        r"about (\d+) tokens less in each request\.",
+        told,
+    )
+    assert saved is not None
+    listed = demiurge("--json", "tools", "ls", "--tools", "bell_tools").document["tools"]
+    rows = [row for row in listed if row["kind"] == "callable"]
+    described = [row["tokens"] for row in rows if row["sent"] == "described"]
+    deferred = [row["tokens"] for row in rows if row["sent"] == "on_demand"]
+    counted = [len(described), sum(described), len(deferred), sum(deferred)]
+    assert [int(number) for number in saved.groups()] == counted
+    assert sum(deferred) > sum(described)
+
+
 def test_tools_are_listed_and_shown_before_there_is_a_world(demiurge: Any, world: Path) -> None:
     here = ("--tools", "bell_tools", "--policy", "open.toml")
     listed = demiurge("tools", "ls", *here)

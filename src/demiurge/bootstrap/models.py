@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from demiurge.bootstrap.secrets import holds
 from demiurge.errors import Unavailable, UsageError
@@ -18,6 +18,9 @@ from demiurge.models.providers import PROVIDERS, PYTHON, provider
 from demiurge.models.request import GenerateRequest
 from demiurge.tools.events import AiEvent, Status
 from demiurge.wire.items import Completion
+
+if TYPE_CHECKING:
+    from demiurge.models.local.kept_prompts import KeptPrompts
 
 __all__ = ["LOCAL", "LOCALS", "MODEL_KEYS", "Choice", "Models", "addresses", "ask_once", "choose", "model_object"]
 
@@ -117,6 +120,7 @@ class Models:
         self._given = given
         self._client: ModelClient | None = None
         self._engine = LocalEngine()
+        self._kept: KeptPrompts | None = None
         self._starting = asyncio.Lock()
 
     async def generate(
@@ -129,9 +133,17 @@ class Models:
         if request.provider in LOCALS:
             await self._start(on_event)
             request = replace(request, base_url=self._engine.base_url, api_key=self._engine.api_key)
+            await self._kept_prompts().prepare(request, on_event)
         if self._client is None:
             self._client = ModelClient()
         return await self._client.generate(request, on_event=on_event)
+
+    def _kept_prompts(self) -> KeptPrompts:
+        if self._kept is None:
+            from demiurge.models.local.kept_prompts import KeptPrompts
+
+            self._kept = KeptPrompts(self._engine)
+        return self._kept
 
     async def _ask_object(self, request: GenerateRequest, on_event: Callable[[AiEvent], None] | None) -> Completion:
         if self._given is None:

@@ -55,7 +55,7 @@ from demiurge.wire.result_parts import describe_parts, move_parts
 from demiurge.wire.stream import JsonEvent
 from demiurge.wire.tool_choice import check_choice
 
-__all__ = ["Decoder", "decode", "encode_messages", "encode_text_format", "encode_tools"]
+__all__ = ["Decoder", "decode", "encode_messages", "encode_text_format", "encode_tools", "reading_status"]
 
 _SYSTEM = ("system", "developer")
 _ROLES = (*_SYSTEM, "user")
@@ -334,8 +334,8 @@ class Decoder(StreamedAnswer):
         chunk = event.body
         if chunk.get("error") or event.name == "error" or chunk.get("object") == "error":
             raise provider_error(chunk)
-        if (read := _percent_read(chunk)) is not None:
-            yield Status("thinking", f"reading the prompt: {read} %")
+        if (reading := reading_status(chunk)) is not None:
+            yield reading
         shown = self._deltas.add(chunk)
         if shown.thinks:
             yield from self._once("thinking", Status(phase="thinking"))
@@ -349,11 +349,11 @@ class Decoder(StreamedAnswer):
         return self._deltas.body() if self._deltas.started and over else None
 
 
-def _percent_read(chunk: Mapping[str, Any]) -> int | None:
+def reading_status(chunk: Mapping[str, Any]) -> Status | None:
     """Returns how much of the prompt a llama.cpp server has read, as it says after each batch (`return_progress`); None
     before the first and after the last one."""
     progress = fields.mapping(chunk, "prompt_progress")
     read, total = progress.get("processed"), progress.get("total")
     if type(read) is not int or type(total) is not int or not 0 < read < total:
         return None
-    return 100 * read // total
+    return Status("thinking", f"reading the prompt: {100 * read // total} %")

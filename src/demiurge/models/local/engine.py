@@ -18,7 +18,7 @@ from pathlib import Path
 from demiurge.errors import Unavailable
 from demiurge.models.local.fetch import Progress
 from demiurge.models.local.template import CHAT_TEMPLATE
-from demiurge.models.local.weights import LOCAL_MODEL, locate
+from demiurge.models.local.weights import LOCAL_MODEL, folder, locate
 from demiurge.values.clock import Entropy, SystemEntropy
 
 __all__ = ["LocalEngine"]
@@ -34,7 +34,8 @@ class LocalEngine:
     """The engine of one model file. `start` loads it (takes seconds and 2 GB of memory), `stop` frees it; both may be
     repeated.
 
-    `base_url` is `http://127.0.0.1:PORT/v1`, `api_key` 32 hex digits, new at every start; `context` is in tokens.
+    `base_url` is `http://127.0.0.1:PORT/v1`, `api_key` 32 hex digits, new at every start; `context` is in tokens;
+    `path` is the model's file, and `prompts` the folder beside the weights in which the server keeps what it has read.
     """
 
     def __init__(
@@ -51,6 +52,8 @@ class LocalEngine:
         self._process: subprocess.Popen[str] | None = None
         self.context = context or (_CONTEXT if _memory() >= _AMPLE_MEMORY else _CONTEXT_SMALL)
         self.model = LOCAL_MODEL.name
+        self.path = Path()
+        self.prompts = Path()
         self.base_url = ""
         self.api_key = ""
 
@@ -73,6 +76,7 @@ class LocalEngine:
                 code="model_unavailable",
             )
         size = path.stat().st_size
+        self.path, self.prompts = path, _made(folder() / f"{path.name}.prompts")
         progress(Progress("load", 0, size))
         key = self._entropy.token(16).hex()
         process = subprocess.Popen(  # noqa: S603 - our own file, under our own interpreter
@@ -119,11 +123,19 @@ class LocalEngine:
                 "path": str(path),
                 "name": self.model,
                 "context": self.context,
+                "prompts": f"{self.prompts}{os.sep}",
                 "api_key": key,
                 "chat_template": CHAT_TEMPLATE,
                 "verbose": self._verbose,
             }
         )
+
+
+def _made(place: Path) -> Path:
+    """Makes the folder of kept prompts, for its user alone. One that can't be made keeps nothing."""
+    with suppress(OSError):
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return place
 
 
 def _ask(process: subprocess.Popen[str], request: str) -> dict[str, str]:

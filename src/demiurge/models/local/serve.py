@@ -1,9 +1,9 @@
 """The engine's process: llama.cpp's server on loopback, for as long as its parent lives.
 
 It is run as a file, not imported: it needs nothing of this package, so it starts as fast as the native library loads.
-It reads one line of JSON from its input (`path`, `name`, `context`, `api_key`, `chat_template`, `verbose`), writes one
-line back (`{"listening": URL}` or `{"error": code}`), and ends when its input closes: a parent that was killed leaves
-no engine behind.
+It reads one line of JSON from its input (`path`, `name`, `context`, `api_key`, `chat_template`, `prompts`, `verbose`),
+writes one line back (`{"listening": URL}` or `{"error": code}`), and ends when its input closes: a parent that was
+killed leaves no engine behind.
 
 Invariant: the server listens on 127.0.0.1 only, on a port chosen by the system, behind the given key, without its web
 page, without CORS and without network access of its own. No other program on the machine can use the model's time, and
@@ -66,6 +66,7 @@ def _settings(native: Any, request: dict[str, Any]) -> Any:
     settings.cpuparams.n_threads = max(1, cores - 1)
     settings.cpuparams_batch.n_threads = cores
     settings.cache_ram_mib = _CACHE_MIB
+    settings.slot_save_path = request["prompts"]
     settings.api_keys = [request["api_key"]]
     settings.cors_origins = ""
     settings.cors_credentials = False
