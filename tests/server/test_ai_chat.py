@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bootstrap.reviewed_worlds import approve, propose
 from tests.provider import Provider
 from tests.server.conftest import LONGEST_S, Served, served_on
 
@@ -198,6 +199,8 @@ async def test_a_turn_that_skips_tools_offers_the_model_none(
 
 async def test_a_turn_that_skips_the_tool_catalog_records_it_and_sends_the_model_all_else(served: Served) -> None:
     served.provider.say(served.provider.answer(served.provider.text("Fine.")))
+    await propose(served.world, "p0000000001")
+    await approve(served.world, "p0000000001")
     await lines(served, chatId="plain")
     await lines(served, chatId="skips", skipToolCatalog=True)
     await lines(served, chatId="no_tools", skipTools=True)
