@@ -51,7 +51,8 @@ async def test_a_world_without_an_owner_is_read_and_not_changed(tmp_path: Path) 
     await make_chat(tmp_path / "w")
     before = contents(tmp_path / "w")
     async with World.open(tmp_path / "w", environment={}, read_only=True) as world:
-        assert (await world.state(CHAT, "main") or {})["title"] == "Orders"
+        assert [chat.title for chat in await world.chats()] == ["Orders"]
+        assert (await world.state(CHAT, "main") or {})["last_request_id"] == 0
         assert world.journal.verify().ok
         assert world.read_only is not None
         assert not world.owned

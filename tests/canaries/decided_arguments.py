@@ -83,13 +83,14 @@ class Journey:
     def commands(self, url: str) -> list[bytes | str]:
         """Returns what the command line prints of the chat to the viewer."""
         shown = (
-            ("chat", "export"),
             ("trace", "--chat", "main", "--all"),
             ("--json", "trace", "--chat", "main"),
         )
         done = [self._process("-w", url, "--token", self._tokens[1], *words) for words in shown]
         assert [each.status for each in done] == [0] * len(shown), done
-        return [each.out + each.err for each in done]
+        exported = self._process("-w", url, "--token", self._tokens[1], "chat", "export")
+        assert exported.status == 1, exported  # a chat is exported whole, and a viewer may not see it whole
+        return [each.out + each.err for each in (*done, exported)]
 
     def ask(self, user: httpx.Client, card: str, number: int) -> Any:
         """Has the model propose a call with this argument; returns the call that waits, None if none does."""

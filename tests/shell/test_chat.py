@@ -365,7 +365,7 @@ async def test_check_25_axe_finds_nothing_in_second_steps_titles_and_attached_fi
         {"name": "dot.png", "mimeType": "image/png", "buffer": PNG},
         {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"x"},
     ]
-    await page.locator("input[type=file]").set_input_files(files)
+    await page.locator("input[type=file][multiple]").set_input_files(files)
     await expect(page.get_by_role("alert")).to_be_visible()
     await check()
 

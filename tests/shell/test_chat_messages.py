@@ -70,7 +70,7 @@ async def test_an_image_and_a_sound_are_attached_sent_and_shown(screen: Screen) 
     provider = screen.served.provider
     provider.say(provider.answer(provider.text("A dot.")))
     page = await open_chat(screen)
-    await page.locator("input[type=file]").set_input_files([png()])
+    await page.locator("input[type=file][multiple]").set_input_files([png()])
     await drop(page, "sound.wav", "audio/x-wav", WAV)
     files = page.get_by_role("list", name="Attached files").get_by_role("listitem")
     await expect(files).to_have_text([re.compile("^dot.png 70 B"), re.compile("^sound.wav 44 B")])
@@ -110,7 +110,7 @@ async def test_a_file_that_no_message_takes_is_refused_by_name(
     stored: list[str] = []
     page.on("request", lambda request: stored.append(request.url) if request.url.endswith("/api/blob") else None)
     given: FilePayload = {"name": name, "mimeType": mime, "buffer": b"x" * size}
-    await page.locator("input[type=file]").set_input_files([given])
+    await page.locator("input[type=file][multiple]").set_input_files([given])
     await expect(page.get_by_role("alert")).to_have_text(why)
     await page.get_by_label("Message", exact=True).fill("Look")
     await expect(send_button(page)).to_be_disabled()
@@ -121,7 +121,7 @@ async def test_a_file_that_no_message_takes_is_refused_by_name(
 
 async def test_bytes_that_the_server_refuses_leave_the_message_in_its_place(screen: Screen) -> None:
     page = await open_chat(screen)
-    await page.locator("input[type=file]").set_input_files([png(data=b"no image")])
+    await page.locator("input[type=file][multiple]").set_input_files([png(data=b"no image")])
     await expect(send_button(page)).to_be_enabled()
     await say(page, "Look")
     await expect(page.get_by_role("alert")).to_contain_text("The attachment can't be taken")
@@ -136,7 +136,7 @@ async def test_a_message_that_is_said_again_has_its_attachments(screen: Screen) 
         provider.raw(b'{"error": {"message": "no"}}', 400, "application/json"), provider.answer(provider.text("A dot."))
     )
     page = await open_chat(screen)
-    await page.locator("input[type=file]").set_input_files([png()])
+    await page.locator("input[type=file][multiple]").set_input_files([png()])
     await expect(send_button(page)).to_be_enabled()
     await send_button(page).click()
     await page.get_by_role("button", name="Say it again").click()

@@ -41,7 +41,7 @@ def tool_rows(node: Mapping[str, Any], caller: Caller, *, with_denied: bool = Fa
     found = [{"kind": "callable", **{name: tool[name] for name in names}} for tool in tool_views(node, caller)]
     allowed = {row["id"] for row in found if row["decision"] != "deny"}
     specs = [spec for spec in map(ToolSpec.from_json, node["toolset"]) if spec.name in allowed]
-    offered = offered_tools(specs, node["root"].get("settings", {}), has_catalog=False, has_large_results=True)
+    offered = offered_tools(specs, node.get("root", {}).get("settings", {}), has_catalog=False, has_large_results=True)
     described = {spec.name for spec in offered.described}
     for row in found:
         name = row["id"]
@@ -62,7 +62,7 @@ def new_world_node(source: ToolSource, policy: ToolPolicy | None) -> dict[str, A
     """Returns the tool policy and the tools of a new world's manifest, for `tool_views` and `tool_rows`. `source`: all
     its tools; `policy`: None for the default one."""
     policy = policy or default_policy(source.specs(), source)
-    return {"root": {}, "tool_policy": policy.to_json(), "toolset": [spec.to_json() for spec in source.specs()]}
+    return {"tool_policy": policy.to_json(), "toolset": [spec.to_json() for spec in source.specs()]}
 
 
 def core_prompt_rows() -> list[dict[str, Any]]:

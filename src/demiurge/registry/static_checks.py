@@ -38,6 +38,7 @@ SHIPPED_CALLS: Final = frozenset(
         *("core__prompt_tool", "core__propose_tool", "core__ask_user", "core__get_current_time", "core__read_result"),
         *("workspace__list", "workspace__read", "workspace__write"),
         *("introspect__manifest", "introspect__schemas", "introspect__module", "introspect__state"),
+        "core__find_tools",
     }
 )
 """The shipped tools that can be called, besides the core tools."""

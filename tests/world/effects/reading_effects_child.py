@@ -46,6 +46,7 @@ def reads_to_request() -> list[tuple[str, dict[str, Any]]]:
         ("introspect.list_cells", {"module": ROOM}),
         ("introspect.schemas", {"prefix": "ex/"}),
         ("introspect.module", {"name": ROOM}),
+        ("introspect.tools", {}),
     ]
 
 

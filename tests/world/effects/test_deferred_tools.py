@@ -17,12 +17,12 @@ def test_small_groups_are_named_and_large_ones_counted() -> None:
     assert "send_mail" in text
     assert "state of this world (1)" in text
     assert deferred_text([f"own_{number}" for number in range(400)]) == "There are: others (400)."
-    assert deferred_text([]) == "There are none."
 
 
 def test_only_the_search_tool_says_what_can_be_found() -> None:
     other = ToolSpec("send_mail", "Send.", {"type": "object"})
     assert with_deferred(other, ["introspect__state"]) is other
+    assert with_deferred(FIND, []) is FIND
     told = with_deferred(FIND, ["introspect__state"])
     assert told.description.startswith(f"{FIND.description} There are: ")
     assert (told.name, told.input_schema) == (FIND.name, FIND.input_schema)

@@ -316,7 +316,7 @@ async def test_a_tool_that_the_toolset_lacks_does_not_run(memory: MemoryStore) -
     async with chat_world(memory, model, manifest=manifest) as talk:
         await talk.say("Hello", tools_ref=await talk.host.put_blob(toolset(manifest)))
         outcomes = [m["tool"] for m in talk.state["messages"] if m["tool"] is not None]
-        assert [(o["name"], o["error_code"]) for o in outcomes] == [("workspace__list", "policy_denied"), (CLOCK, None)]
+        assert [(o["name"], o["error_code"]) for o in outcomes] == [("workspace__list", "not_offered"), (CLOCK, None)]
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,6 @@ INTROSPECT: Final = EffectFamily(
     capability=Capability(
         Introspection,
         "demiurge.world.effects.introspect:WorldIntrospection",
-        "`manifest`, `state`, `schemas`, `module`",
+        "`manifest`, `state`, `schemas`, `module`, and the `tools` that can be found",
     ),
 )

@@ -25,7 +25,7 @@ _SHIPPED: Final[Mapping[str, str]] = {
 def with_deferred(spec: ToolSpec, deferred: Sequence[str]) -> ToolSpec:
     """Returns the spec of `core__find_tools` with the tools that it can find in its description; any other spec as it
     is."""
-    if spec.name != FIND_TOOLS:
+    if spec.name != FIND_TOOLS or not deferred:
         return spec
     text = deferred_text(deferred)
     return replace(spec, description=f"{spec.description} {text}", spec_hash="")
@@ -33,8 +33,6 @@ def with_deferred(spec: ToolSpec, deferred: Sequence[str]) -> ToolSpec:
 
 def deferred_text(names: Sequence[str]) -> str:
     """Returns the tools in one sentence, by group: the first part of an id, with the server of an MCP tool."""
-    if not names:
-        return "There are none."
     groups = [(group, [*own]) for group, own in groupby(sorted(names, key=_group), _group)]
     return f"There are: {'; '.join(_group_text(group, own) for group, own in groups)}."
 
