@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+from pathlib import Path
 
 import pytest
 from tests.server.conftest import Served
+
+from demiurge import World
+from demiurge.errors import Unavailable
+from demiurge.server.app import create_app
+from demiurge.server.options import ServeOptions
+from demiurge.server.serving import WorldServer
 
 MESSAGE = {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
 
@@ -46,3 +54,22 @@ async def test_the_stream_of_a_turn_ends_properly(slow: Served) -> None:
     slow.provider.let_go.set()
     await slow.world.settle()
     assert (await slow.world.chat("c1").reply()).text == "At last."
+
+
+async def test_a_server_whose_port_another_program_took_meanwhile_says_so_and_ends(tmp_path: Path) -> None:
+    """Two programs may be bound to one port until one of them listens."""
+    async with World.open(tmp_path / "w", environment={"HOME": str(tmp_path)}) as world:
+        with socket.socket() as other, socket.socket() as own:
+            for wire in (other, own):
+                wire.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", 0))
+            own.bind(other.getsockname())
+            other.listen()
+            options = ServeOptions(port=own.getsockname()[1])
+            server = WorldServer(create_app(world, options), options)
+            serving = asyncio.create_task(server.serve(sockets=[own]))
+            async with asyncio.timeout(20):
+                assert not await server.until_started()
+                with pytest.raises(Unavailable, match=f"Port {options.port} of 127.0.0.1 is taken") as refused:
+                    await serving
+    assert refused.value.code == "port_taken"

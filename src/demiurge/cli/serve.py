@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import signal
 import socket
 import sys
@@ -105,7 +104,9 @@ def command(
         server = _server(world, options, tls_cert, tls_key)
         serving = portal.start(server.serve(sockets=[listening]))
         try:
-            portal.run(server.until_started())
+            if not portal.run(server.until_started()):
+                portal.wait(serving)  # raises why it could not start
+                return
             _tell_login(server)
             if world.joined:
                 output.notice(THROUGH_ANOTHER)
@@ -141,10 +142,10 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.bind((host, port))
     except OSError as error:
+        from demiurge.server.options import address_refused
+
         listening.close()
-        taken = error.errno == errno.EADDRINUSE
-        why = f"Port {port} of {host} is taken; say another with --port." if taken else f"{host}: {error.strerror}."
-        raise Unavailable(why, code="port_taken" if taken else "bad_address") from error
+        raise address_refused(error, host, port) from error
     return listening
 
 

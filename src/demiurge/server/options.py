@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import resource
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["LOOPBACK", "ConnectionLimits", "ServeOptions"]
+from demiurge.errors import Unavailable
+
+__all__ = ["LOOPBACK", "ConnectionLimits", "ServeOptions", "address_refused"]
 
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 
@@ -87,3 +90,10 @@ class ServeOptions:
         if name in ("0.0.0.0", "::"):  # noqa: S104 - nothing is bound here
             return None
         return f"{'https' if self.tls else 'http'}://{f'[{name}]' if ':' in name else name}:{self.port}"
+
+
+def address_refused(error: OSError, host: str, port: int) -> Unavailable:
+    """Returns the error of a server that can't listen at an address (`port_taken`, `bad_address`)."""
+    if error.errno == errno.EADDRINUSE:
+        return Unavailable(f"Port {port} of {host} is taken; say another with --port.", code="port_taken")
+    return Unavailable(f"{host}: {error.strerror}.", code="bad_address")

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from demiurge.server.bounded_http import BoundedHttp
 from demiurge.server.callers import Callers
 from demiurge.server.http_connections import HttpConnections
-from demiurge.server.options import ServeOptions
+from demiurge.server.options import ServeOptions, address_refused
 
 __all__ = ["DRAIN_S", "WorldServer"]
 
@@ -55,7 +55,7 @@ class WorldServer(uvicorn.Server):
             )
         )
         self.config.load()
-        self.app, self._options, self._begun = app, options, asyncio.Event()
+        self.app, self._options, self._begun, self._answers = app, options, asyncio.Event(), False
         self._connections = HttpConnections(options.limits)
 
     @property
@@ -69,9 +69,18 @@ class WorldServer(uvicorn.Server):
         callers: Callers = self.app.state.callers
         return f"{self.url}/login?code={callers.new_login_code()}"
 
-    async def until_started(self) -> None:
-        """Returns when the server answers, or could not start."""
+    async def until_started(self) -> bool:
+        """Returns once the server answers or has ended: whether it answers."""
         await self._begun.wait()
+        return self._answers
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serves until it is told to end. Raises Unavailable (`port_taken`, `bad_address`) if it can't listen: another
+        program may have begun to listen at the address after it was chosen."""
+        try:
+            await super().serve(sockets)
+        finally:
+            self._begun.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begins to answer."""
@@ -81,7 +90,11 @@ class WorldServer(uvicorn.Server):
             return BoundedHttp(self.config, self.server_state, self.lifespan.state, self._options.limits, on_lost)
 
         for wire in sockets or ():
-            self._connections.listen(wire, make, self.config.ssl)
+            try:
+                self._connections.listen(wire, make, self.config.ssl)
+            except OSError as error:
+                raise address_refused(error, self._options.host, self._options.port) from error
+        self._answers = True
         self._begun.set()
 
     async def on_tick(self, counter: int) -> bool:
