@@ -44,9 +44,11 @@ def calls(*named: tuple[str, dict[str, Any]]) -> list[Any]:
     return [Provider.answer(Provider.call(name, given, f"c{at}")) for at, (name, given) in enumerate(named)]
 
 
-async def test_hello_takes_at_most_3000_bytes(tmp_path: Path, provider: Provider) -> None:
+@pytest.mark.parametrize("model", ["gpt-5-mini", "gpt-4.1-mini"])
+async def test_hello_takes_at_most_3000_bytes(tmp_path: Path, provider: Provider, model: str) -> None:
+    """The second model is sent a temperature too."""
     provider.say(Provider.answer(Provider.text("Hello.")))
-    async with opened(tmp_path / "w", provider) as world:
+    async with opened(tmp_path / "w", provider, model=model) as world:
         await world.chat("c").send("hello")
     assert len(json.dumps(provider.seen[0], separators=(",", ":"))) <= MOST_BYTES_OF_HELLO
 

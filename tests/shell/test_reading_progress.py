@@ -19,7 +19,7 @@ from demiurge import World
 
 
 def read(tokens: int) -> dict[str, Any]:
-    """What a llama.cpp server says after a batch of a prompt of 900 tokens."""
+    """Returns the chunk in which a llama.cpp server says how many of a prompt's 900 tokens it has read."""
     delta = {"choices": [{"index": 0, "delta": {"role": "assistant"}}]}
     return {**delta, "prompt_progress": {"total": 900, "processed": tokens}}
 

@@ -35,8 +35,15 @@ __all__ = [
     "problem_of",
     "read_definition",
     "recorded_tools",
+    "server_of",
     "settings_of",
 ]
+
+
+def server_of(spec: ToolSpec) -> str | None:
+    """Returns the name of the MCP server that a tool is of; None for any other tool. Servers' names have no `__`."""
+    prefix, name, *rest = (*spec.name.split("__"), "", "")
+    return name if prefix == "mcp" and rest[0] and (spec.untrusted or spec.quarantined) else None
 
 
 def is_servers(spec: ToolSpec) -> bool:

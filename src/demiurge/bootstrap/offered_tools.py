@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from demiurge.bootstrap.shipped_tools import CORE_PACK_SETTINGS, NAMED, OFFERED, PACK_IDS, is_shipped
+from demiurge.bootstrap.mcp_tools import server_of
+from demiurge.bootstrap.shipped_tools import CORE_PACK_SETTINGS, NAMED, OFFERED, PACK_IDS
 from demiurge.errors import InvalidValue
 from demiurge.registry.catalog_text import PROMPT_TOOL
 from demiurge.registry.catalog_tools import PROPOSE_TOOL
-from demiurge.tools.ids import FIND_TOOLS, READ_RESULT
+from demiurge.tools.ids import FIND_TOOLS, READ_RESULT, is_shipped_id
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 
@@ -28,7 +29,6 @@ __all__ = [
     "OfferedTools",
     "listed_tools",
     "offered_tools",
-    "server_of",
     "tokens_of",
 ]
 
@@ -81,7 +81,7 @@ def offered_tools(
         return OfferedTools(offered)
     deferred = {spec.name for spec in offered if spec.name.startswith(_INTROSPECT) or spec.name == PROPOSE_TOOL}
     deferred |= PACK_IDS if pack != OFFERED else frozenset()
-    deferred |= _beyond_limit([spec for spec in offered if not is_shipped(spec.name)])
+    deferred |= _beyond_limit([spec for spec in offered if not is_shipped_id(spec.name)])
     later = tuple(spec.name for spec in offered if spec.name in deferred)
     if later:
         offered = [spec for spec in specs if spec.name == FIND_TOOLS or spec.name not in hidden]
@@ -91,9 +91,9 @@ def offered_tools(
 def listed_tools(specs: Sequence[ToolSpec]) -> OfferedTools:
     """Returns what a list of tools describes to a client that can search: the user's own tools and those of MCP servers
     as far as they are small together, the search, and the tool that reads large results. All others are deferred."""
-    beyond = _beyond_limit([spec for spec in specs if not is_shipped(spec.name)])
+    beyond = _beyond_limit([spec for spec in specs if not is_shipped_id(spec.name)])
     always = (FIND_TOOLS, READ_RESULT)
-    deferred = {spec.name for spec in specs if is_shipped(spec.name) and spec.name not in always} | beyond
+    deferred = {spec.name for spec in specs if is_shipped_id(spec.name) and spec.name not in always} | beyond
     described = [spec for spec in specs if spec.name not in deferred]
     return OfferedTools(described, tuple(spec.name for spec in specs if spec.name in deferred))
 
@@ -122,12 +122,6 @@ def _beyond_limit(specs: Sequence[ToolSpec]) -> set[str]:
         deferred.update(spec.name for spec in groups[server])
         left -= sizes[server]
     return deferred
-
-
-def server_of(spec: ToolSpec) -> str | None:
-    """Returns the name of the MCP server that a tool is of; None for any other tool. Servers' names have no `__`."""
-    prefix, name, *rest = (*spec.name.split("__"), "", "")
-    return name if prefix == "mcp" and rest[0] and (spec.untrusted or spec.quarantined) else None
 
 
 def _setting(settings: Mapping[str, Any], name: str, values: Sequence[str | None]) -> str | None:

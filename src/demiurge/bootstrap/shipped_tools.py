@@ -12,11 +12,10 @@ from demiurge.registry.pack.tools import PACK_TOOLS
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.core import CORE_TOOLS
 
-__all__ = ["CORE_PACK_SETTINGS", "NAMED", "OFFERED", "PACK_IDS", "SHIPPED_TOOLS", "is_shipped"]
+__all__ = ["CORE_PACK_SETTINGS", "NAMED", "OFFERED", "PACK_IDS", "SHIPPED_TOOLS"]
 
 SHIPPED_TOOLS: Final[tuple[Tool[Any, Any], ...]] = (*CORE_TOOLS, *CATALOG_TOOLS, *PACK_TOOLS)
 
-_SHIPPED: Final = frozenset(tool.name for tool in SHIPPED_TOOLS)
 PACK_IDS: Final = frozenset(tool.name for tool in PACK_TOOLS)
 NAMED: Final = "named"
 """Models are offered the core pack only where a message or a chat names its tools."""
@@ -24,8 +23,3 @@ OFFERED: Final = "offered"
 """Each request describes the whole core pack."""
 CORE_PACK_SETTINGS: Final = (NAMED, OFFERED)
 """The values of the manifest's setting `core_pack`. Without it the core pack is found on demand."""
-
-
-def is_shipped(name: str) -> bool:
-    """Returns whether a tool of this name comes with Demiurge."""
-    return name in _SHIPPED

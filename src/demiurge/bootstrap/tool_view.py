@@ -7,7 +7,8 @@ from typing import Any
 
 from demiurge.bootstrap.backend.review_views import CatalogTool
 from demiurge.bootstrap.manifest import default_policy
-from demiurge.bootstrap.offered_tools import offered_tools, server_of, tokens_of
+from demiurge.bootstrap.mcp_tools import server_of
+from demiurge.bootstrap.offered_tools import offered_tools, tokens_of
 from demiurge.bootstrap.policy_view import asked_by_trust, decision_on, is_default_policy
 from demiurge.registry.pack.load import core_tools
 from demiurge.tools.ids import in_lists, is_shipped_id

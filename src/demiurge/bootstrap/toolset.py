@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.missing_tool import full_id, missing_tool
 from demiurge.bootstrap.offered_tools import OfferedTools, offered_tools
-from demiurge.bootstrap.shipped_tools import is_shipped
 from demiurge.errors import InvalidValue
 from demiurge.models.providers import provider as provider_row
-from demiurge.tools.ids import checked_id
+from demiurge.tools.ids import checked_id, is_shipped_id
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, parse_ref
@@ -67,13 +66,14 @@ async def message_tools(
     deferred: tuple[str, ...] = ()
     if tools is None and own is None:
         info = await backend.read.info()
+        has_own = not all(is_shipped_id(spec.name) for spec in specs)
         chosen = offered_tools(
             specs,
             info["settings"],
             has_catalog=has_catalog,
             skips_catalog=skips_catalog,
             is_small=not provider_row(provider).prompt_catalog,
-            has_large_results=info["max_result_bytes"] is not None or not all(is_shipped(spec.name) for spec in specs),
+            has_large_results=has_own or info["max_result_bytes"] is not None,
         )
         specs, deferred = _with_choice(specs, chosen, tool_choice)
     if own is not None:

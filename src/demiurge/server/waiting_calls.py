@@ -11,7 +11,7 @@ from typing import Any
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import World
 from demiurge.bootstrap.call_card import call_card
-from demiurge.bootstrap.offered_tools import server_of
+from demiurge.bootstrap.mcp_tools import server_of
 from demiurge.bootstrap.tool_view import trust_of
 from demiurge.errors import DemiurgeError
 from demiurge.tools.effect import ToolEffect

@@ -1,4 +1,4 @@
-"""What a request says of the tools that it does not describe."""
+"""The sentence in a request to a model that names the tools which the request does not describe."""
 
 from __future__ import annotations
 

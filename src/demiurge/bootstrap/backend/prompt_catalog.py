@@ -64,10 +64,10 @@ class PromptCatalog:
         self._messages: dict[bool, dict[str, Any]] = {}
 
     def stored(self, host: Host, store: Store, *, has_reader: bool) -> Ref | None:
-        """Stores the catalog as `{role, content, prompt_tools: {id: digest}}` and returns its address; None if turns
-        have no catalog: the setting is `off`, or `auto` and no prompt tool but the core tools is approved. With
-        `has_reader` the text names the tool that reads prompt tools. Raises InvalidValue (`bad_setting`), NotFound,
-        Damaged."""
+        """Stores the catalog as `{role, content, prompt_tools: {id: digest}}` and returns its address; None if the turn
+        has no catalog: the setting is `off`, or it is `auto`, no prompt tool but the core tools is approved, and the
+        message does not offer the tool that reads prompt tools. With `has_reader` it does, and the text names that
+        tool. Raises InvalidValue (`bad_setting`), NotFound, Damaged."""
         form = _form(host, has_reader=has_reader)
         if form is None:
             return None

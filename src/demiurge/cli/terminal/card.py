@@ -15,7 +15,7 @@ from rich.text import Text
 
 from demiurge.bootstrap import World
 from demiurge.bootstrap.call_card import CallCard, call_card
-from demiurge.bootstrap.offered_tools import server_of
+from demiurge.bootstrap.mcp_tools import server_of
 from demiurge.cli import output
 from demiurge.cli.terminal.screen import Screen
 from demiurge.errors import InvalidValue
