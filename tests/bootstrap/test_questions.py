@@ -17,6 +17,7 @@ from tests.provider import Provider, serving
 
 from demiurge import ToolEffect, ToolPolicy, World
 from demiurge.errors import Conflict, InvalidValue, NotFound, UsageError
+from demiurge.tools.errors import ToolValidationError
 from demiurge.tools.policy_rule import ToolPolicyRule
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
@@ -165,6 +166,9 @@ async def test_an_approval_is_no_answer_and_an_answer_is_no_approval(provider: P
             with pytest.raises(UsageError) as error:
                 await attempt
             assert error.value.code == "answer_needed"
+        with pytest.raises(UsageError) as error:
+            await world.answer(waiting, content={"answer": "Rome"})
+        assert error.value.code == "bad_decision"
         with pytest.raises(NotFound):
             await world.answer("00", "Rome")
         assert records(world, "approval") == []
@@ -174,6 +178,26 @@ async def test_an_approval_is_no_answer_and_an_answer_is_no_approval(provider: P
         with pytest.raises(UsageError) as error:
             await world.answer(writing, "yes")
         assert error.value.code == "no_question"
+
+
+async def test_a_question_that_this_version_cannot_read_is_not_answered(
+    provider: Provider, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_arguments_json: str) -> Any:
+        raise ToolValidationError("has a form of another version")
+
+    async with opened(folder, provider.url) as world:
+        waiting = await asked(world, provider)
+        for reader in ("given_answer", "waiting_calls"):
+            monkeypatch.setattr(f"demiurge.bootstrap.backend.{reader}.read_question", refuse)
+        [shown] = await world.approvals()
+        assert (shown["asks"], shown["tool"]) == (None, ASK)
+        with pytest.raises(Conflict, match="reject it") as error:
+            await world.answer(waiting, "Rome")
+        assert error.value.code == "bad_question"
+        await world.decide(waiting, approve=False)
+        await world.settle()
+        assert "approval_rejected" in told(provider)
 
 
 async def test_no_standing_rule_and_no_policy_answers_a_question(provider: Provider, folder: Path) -> None:

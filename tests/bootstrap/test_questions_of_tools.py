@@ -15,7 +15,7 @@ from tests.provider import Provider, serving
 
 from demiurge import ToolContext, ToolEffect, ToolPolicy, World, tool
 from demiurge.bootstrap.backend.embedded import Embedded
-from demiurge.errors import Conflict, DemiurgeError, InvalidValue, UsageError
+from demiurge.errors import Conflict, Damaged, InvalidValue, UsageError
 from demiurge.tools.input_required import InputRequired, Question
 from demiurge.tools.policy import Budgets
 from demiurge.values.caller import Caller
@@ -444,12 +444,16 @@ async def test_a_kill_while_the_tool_asks_leaves_one_question_or_a_doubt(
 
 async def test_question_state_and_answer_can_be_erased(provider: Provider, folder: Path) -> None:
     async with opened(folder, provider.url) as world:
-        await world.answer(await asked(world, provider), content={"name": "canary-9e41"})
+        waiting = await asked(world, provider)
+        await world.answer(waiting, content={"name": "canary-9e41"})
         await world.settle()
         [leg] = [record.body["leg"] for record in records(world, "intent") if "leg" in record.body]
         [decision] = records(world, "approval")
         for ref in (leg["asks"], leg["state"], decision.body["answer_ref"]):
             await world.erase(ref, "It is private.")
+        with pytest.raises(Conflict) as error:
+            await world.answer(waiting, content={"name": "Bob"})
+        assert error.value.code == "bad_question"
         await whole(world)
     async with opened(folder, provider.url) as world:
         assert (await world.chat("trip").reply()).text == "Booked."
@@ -465,7 +469,7 @@ async def test_a_question_that_was_erased_before_its_answer_ends_the_call_by_a_r
         await world.erase(leg["asks"], "It is private.")
         [shown] = await world.approvals()
         assert shown["damaged"]
-        with pytest.raises(DemiurgeError):
+        with pytest.raises(Damaged, match="erased"):
             await world.answer(waiting, content=CONTENT)
         await world.decide(waiting, approve=False)
         await world.settle()

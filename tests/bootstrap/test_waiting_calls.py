@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.bootstrap.tool_question_child import booking
+from tests.provider import Provider, serving
 
 from demiurge import ToolEffect, World, tool
 from demiurge.errors import Damaged
+from demiurge.testing import FrozenClock
 from demiurge.values.refs import parse_ref, ref_digest
+
+CHAT = "demiurge/Demiurge@1/trip"
 
 
 @tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT)
@@ -66,3 +74,102 @@ async def test_a_damaged_list_of_what_waits_hides_no_call(tmp_path: Path, statem
         listed = await world.approvals()
         assert sorted(asked["id"] for asked in listed) == sorted(str(other) for other in others)
         assert all(asked["damaged"] is None for asked in listed)
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with serving() as running:
+        yield running
+
+
+def opened(folder: Path, provider: Provider, clock: FrozenClock | None = None) -> World:
+    environment = {"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url, "HOME": str(folder.parent)}
+    options: dict[str, Any] = {} if clock is None else {"clock": clock}
+    return World.open(folder, [ring_bell, booking(folder, ToolEffect.READ_ONLY)], environment=environment, **options)
+
+
+async def asked(world: World, provider: Provider) -> dict[str, dict[str, Any]]:
+    """Has the model make calls of which three wait: for an approval, for an answer to the model, for one to a tool.
+    Returns them as `World.approvals` does, by the ids that the model gave them."""
+    calls: dict[str, tuple[str, dict[str, Any]]] = {
+        "refused": ("ring_bell", {"times": 1}),
+        "bell": ("ring_bell", {"times": 2}),
+        "asks": ("core__ask_user", {"question": "Where to?"}),
+        "books": ("book", {"city": "Rome"}),
+    }
+    provider.say(Provider.answer(*(Provider.call(name, given, key) for key, (name, given) in calls.items())))
+    await world.chat("trip").send("Ring and book.")
+    found = {each["tool_call_id"]: each for each in await world.approvals()}
+    assert set(found) == set(calls)
+    await world.decide(found.pop("refused")["id"], approve=False)
+    return found
+
+
+def make_unreadable(folder: Path, at: str) -> None:
+    """Has the state of the chat lost: its snapshots, and a blob or a record (`at`) that it would be computed from."""
+    with sqlite3.connect(folder / "journal.db") as db:
+        db.execute("DELETE FROM snapshot")
+        if at.isdecimal():
+            unit = "unit = (SELECT id FROM unit WHERE name = ?)"
+            changed = db.execute(f"UPDATE journal SET data = x'00' WHERE seq = {at} AND {unit}", (CHAT,))
+            assert changed.rowcount == 1
+    db.close()
+    if not at.isdecimal():
+        damage(folder, at)
+
+
+def message_ref(world: World, chat: str = "trip") -> str:
+    chat_records = world.journal.read(f"demiurge/Demiurge@1/{chat}")
+    values = [record.body["value"] for record in chat_records if record.kind == "event"]
+    return str(next(each["$value"]["message_ref"] for each in values if each.get("$tag") == "UserMessage"))
+
+
+async def test_calls_that_wait_in_a_unit_which_cannot_be_computed_are_listed_from_its_records(
+    tmp_path: Path, provider: Provider
+) -> None:
+    clock = FrozenClock(datetime.now(UTC))
+    async with opened(tmp_path / "w", provider, clock) as world:
+        before, ref = await asked(world, provider), message_ref(world)
+    make_unreadable(tmp_path / "w", ref)
+    why = f"Blob {ref} is damaged: put the same bytes again, or restore the world from a backup."
+    async with opened(tmp_path / "w", provider, clock) as world:
+        listed = {each.get("tool_call_id"): each for each in await world.approvals()}
+        assert listed == {key: {**each, "damaged": why} for key, each in before.items()}
+        for approve in (True, False):
+            with pytest.raises(Damaged, match=r"This call of ring_bell can.t be shown, .* is damaged"):
+                await world.decide(before["bell"]["id"], approve=approve)
+        clock.advance(timedelta(days=400))
+        assert {each["tool_call_id"] for each in await world.approvals()} == {"asks", "books"}
+
+
+async def test_a_damaged_record_hides_no_call_before_it_and_is_listed_as_what_may_hide_more(
+    tmp_path: Path, provider: Provider
+) -> None:
+    async with opened(tmp_path / "w", provider) as world:
+        before = await asked(world, provider)
+    make_unreadable(tmp_path / "w", str(before["asks"]["seq"]))
+    async with opened(tmp_path / "w", provider) as world:
+        bells, more = (await world.approvals())[:-1], (await world.approvals())[-1]
+        assert [each["arguments_json"] for each in bells] == ['{"times": 1}', '{"times": 2}']
+        assert all("damaged" in each["damaged"] for each in bells)
+        assert "damaged" in more.pop("damaged")
+        unknown = dict.fromkeys(("id", "arguments_json", "asks", "input"))
+        assert more == {**unknown, "unit": CHAT, "withheld": False}
+
+
+async def test_a_fork_lists_of_a_unit_that_cannot_be_computed_only_what_still_waits_there(
+    tmp_path: Path, provider: Provider
+) -> None:
+    async with opened(tmp_path / "w", provider) as world:
+        before, ref = await asked(world, provider), message_ref(world)
+        await world.fork(tmp_path / "fork")
+    make_unreadable(tmp_path / "fork", ref)
+    async with opened(tmp_path / "fork", provider) as world:
+        assert [each["id"] for each in await world.approvals()] == [before["asks"]["id"]]
+        provider.say(Provider.answer(Provider.call("ring_bell", {"times": 3})))
+        [own] = (await world.chat("later").send("Ring.")).approvals
+        ref = message_ref(world, "later")
+    make_unreadable(tmp_path / "fork", ref)
+    async with opened(tmp_path / "fork", provider) as world:
+        listed = {each["id"]: each["damaged"] is not None for each in await world.approvals()}
+        assert listed == {before["asks"]["id"]: True, own: True}

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from demiurge.errors import InvalidValue
-from demiurge.registry.evidence import EvidenceItem, receipt_from_json, receipt_of
+from demiurge.registry.evidence import (
+    EvidenceFinding,
+    EvidenceItem,
+    findings_blob,
+    findings_from_blob,
+    receipt_from_json,
+    receipt_of,
+)
 from demiurge.values.refs import ref_of
 
 ITEM = EvidenceItem("Story/a.md", 1, 2, "Mara “left”.", ref_of(b"Mara"))
@@ -48,6 +55,13 @@ def test_a_changed_receipt_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue) as refused:
         receipt_from_json({**RECEIPT.to_json(), **change})
     assert refused.value.code == "bad_receipt"
+
+
+def test_the_findings_about_an_answer_are_read_back_from_their_blob() -> None:
+    found = (EvidenceFinding(1, "unknown_receipt", "rcpt_0", "No call gave it."), EvidenceFinding(7, "a", "b", "c"))
+    blob = findings_blob(ref_of(b"answer"), found)
+    assert findings_from_blob(blob) == found
+    assert blob != findings_blob(ref_of(b"another"), found)
 
 
 def test_other_arguments_give_another_receipt() -> None:

@@ -86,6 +86,7 @@ def test_a_deletion_is_checked_without_the_tool() -> None:
         ("The hall is dark.", {"evidence": "forbidden", "receipt": False}),
         ("STOP_HOOK: scope-exceeded\nThe file is too long.", {"stop_hook": "scope-exceeded"}),
         ("[Stop-Hook: scope_exceeded]", {"stop_hook": "scope-exceeded"}),
+        ("STOP HOOK: Scope-Exceeded", {"stop_hook": "SCOPE_EXCEEDED"}),
     ],
 )
 def test_a_reply_that_meets_its_expectations_is_right_if_it_should_pass(reply: str, expect: dict[str, Any]) -> None:

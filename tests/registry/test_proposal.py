@@ -42,6 +42,8 @@ def test_each_field_changes_the_digest() -> None:
     [
         ({"id": "Scene"}, "id"),
         ({"id": "sc"}, "id"),
+        ({"id": "mcp__notes"}, "id"),
+        ({"id": "workspace__scan"}, "id"),
         ({"name": ""}, "name"),
         ({"name": "two\nlines"}, "name"),
         ({"usageNotes": ""}, "usageNotes"),

@@ -256,6 +256,36 @@ def test_a_prompt_tool_is_no_tool_that_can_be_called() -> None:
     assert codes(found_in(prompt="Call scene_pacer(file) again.")) == {"unregistered_call"}
 
 
+def places(found: list[Finding]) -> list[tuple[str, str, int, int, str]]:
+    return [(one.code, one.field, one.start, one.end, one.severity) for one in found]
+
+
+def test_findings_about_names_and_limits_say_where_they_are() -> None:
+    assert places(found_in(name="Beat Architect")) == [("core_name_shadowed", "name", 0, 14, "block")]
+    assert places(found_in(name="Pacer, LOCKED")) == [("core_name_shadowed", "name", 7, 13, "block")]
+    assert places(found_in(name="Ｐａｃｅｒ (core)")) == [("core_name_shadowed", "name", 6, 12, "block")]
+    assert places(found_in(name="Beat Architect", proposalType="delete", baseHash=BASE)) == [
+        ("core_name_shadowed", "name", 0, 14, "warn")
+    ]
+    sound = read_proposal(proposal_of())
+    shadow = dataclasses.replace(sound, tool=dataclasses.replace(sound.tool, id="beat_archltect"))
+    assert places(static_findings(shadow, LIVE)) == [("core_id_shadowed", "id", 0, 14, "block")]
+    live = [*LIVE, dataclasses.replace(LIVE[0], id="scene_pacer")]
+    resembling = {"id": "scenepacer", "name": "Scene pacer"}
+    assert places(static_findings(read_proposal(proposal_of(**resembling)), live)) == [
+        ("id_resembles_another", "id", 0, 10, "block")
+    ]
+    gone = read_proposal(proposal_of(**resembling, proposalType="delete", baseHash=BASE))
+    assert places(static_findings(gone, live)) == [("id_resembles_another", "id", 0, 10, "warn")]
+    assert places(found_in(prompt="word " * 900)) == [("long_prompt", "prompt", SOFT_PROMPT, 4500, "warn")]
+    assert places(found_in(prompt="word " * 800)) == []
+    full = [dataclasses.replace(LIVE[0], id=f"own_tool_{at}", prompt="word " * 1500) for at in range(9)]
+    assert ("catalog_full", "prompt", 0, 81, "block") in places(static_findings(sound, [*LIVE, *full]))
+    assert places(with_case("pass", given={"message": "word " * 8000})) == [
+        ("given_too_long", "testCases", 0, 0, "block")
+    ]
+
+
 @given(st.text(max_size=200))
 def test_a_passage_is_a_part_of_the_text(text: str) -> None:
     assert all(0 <= one.start < one.end <= len(text) for one in blocked_passages(text))

@@ -117,6 +117,19 @@ def test_a_page_gets_line_numbers_changed_words_and_gaps() -> None:
     }
 
 
+def test_a_page_gets_the_gap_between_two_changes() -> None:
+    changed = LONG.replace("Line 2 ", "Row 2 ").replace("Line 19 ", "Row 19 ")
+    (field,) = to_json(tool_diff(tool_of(prompt=LONG), tool_of(prompt=changed)))
+    assert [row for row in field["rows"] if row["kind"] == "gap"] == [{"kind": "gap", "lines": 10}]
+
+
+def test_a_wide_letter_takes_two_columns_and_a_mark_on_a_letter_none() -> None:
+    for letter, fit in (("語", 36), ("q\u0301", 72), ("q", 72)):
+        rows = render_text(tool_diff(None, tool_of(prompt=letter * (fit + 1)))).splitlines()
+        at = rows.index(f"  + {letter * fit}")
+        assert rows[at + 1].strip(" +") == letter
+
+
 def test_texts_that_are_slow_to_compare_are_shown_as_replaced() -> None:
     old, new = "\n".join(f"x{n}\ny" for n in range(900)), "\n".join(f"z{n}\ny" for n in range(900))
     (diff,) = tool_diff(tool_of(prompt=old), tool_of(prompt=new))

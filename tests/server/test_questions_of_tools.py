@@ -63,7 +63,15 @@ async def test_a_request_that_is_no_answer_is_refused_with_the_fields_at_fault(s
     assert len((await user.get("/api/approvals")).json()["approvals"]) == 1
 
 
-async def test_several_questions_are_answered_by_their_keys(served: Served) -> None:
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"answers": {"pay": {"action": "accept"}, "why": {"content": {"text": "Rest."}}}},
+        {"content": {"why": {"text": "Rest."}}},
+        {"action": "accept", "content": {"why": {"text": "Rest."}}},
+    ],
+)
+async def test_several_questions_are_answered_by_their_keys(given: dict[str, Any], served: Served) -> None:
     waiting = await asked(served, "Lima")
     user = await served.client()
     await user.post(f"/api/approvals/{waiting['id']}/answer", json={"content": {"name": "Ada"}})
@@ -73,8 +81,7 @@ async def test_several_questions_are_answered_by_their_keys(served: Served) -> N
         ("url", "pay.example"),
         ("text", ""),
     ]
-    answers = {"pay": {"action": "accept"}, "why": {"content": {"text": "Rest."}}}
-    answered = await user.post(f"/api/approvals/{second['id']}/answer", json={"answers": answers})
+    answered = await user.post(f"/api/approvals/{second['id']}/answer", json=given)
     assert answered.status_code == 200
     await served.world.settle()
     assert "Rest." in str(served.provider.seen[-1])

@@ -66,6 +66,27 @@ async def test_an_id_read_in_the_journal_blocks_and_steals_nothing(shop: Shop, c
     assert shop.runs == ["Rome"]
 
 
+async def test_an_asker_that_left_is_shown_the_end_of_its_call_all_the_same(shop: Shop) -> None:
+    """As when its request is cancelled while the call runs: whoever asks again gets the answer too."""
+    own = shop.world.acting_as(AGENT).backend.run
+    call_id = new_call_id(AGENT, "send_parcel", ROME_JSON, 0)
+    frames = own.ask_call(call_id, "me", "send_parcel", ROME_JSON)
+    assert await anext(frames) == {"type": "call", "call_id": call_id, "earlier": False}
+    waiting = await anext(frames)
+    assert waiting == {"type": "outcome", "status": "waiting", "tool": "send_parcel"}
+    assert not await own.leave_call(call_id, "me", False)
+    looking = own.ask_call(call_id, "you", "", "", takes_up=True, waits=False)
+    assert [(await anext(looking))["earlier"], await anext(looking)] == [True, waiting]
+    left = own.ask_call(call_id, "them", "", "", takes_up=True)
+    await anext(left)
+    await own.leave_call(call_id, "them", False)
+    await shop.approve()
+    ended = await anext(left)
+    assert (ended["type"], ended["status"], ended["tool"], ended["ok"]) == ("outcome", "ended", "send_parcel", True)
+    async with shop.client(AGENT) as client:
+        assert text_of(await client.call_tool("send_parcel", ROME)) == "sent to Rome"
+
+
 async def test_an_id_is_good_for_its_tool_and_arguments_alone(shop: Shop) -> None:
     own = shop.world.acting_as(AGENT).backend.run
     call_id = new_call_id(AGENT, "send_parcel", ROME_JSON, 0)
@@ -79,6 +100,9 @@ async def test_an_id_is_good_for_its_tool_and_arguments_alone(shop: Shop) -> Non
 async def test_a_call_id_of_ones_own_belongs_to_who_asked_first(shop: Shop) -> None:
     await ask_by_event(shop.world.acting_as(OTHER), "parcel-7")
     for late in (AGENT, ANOTHER_TENANT):
+        with pytest.raises(Conflict, match="choose another id") as refused:
+            await ask_by_event(shop.world.acting_as(late), "parcel-7")
+        assert refused.value.code == "exists"
         with pytest.raises(Conflict, match="choose another id"):
             await shop.world.acting_as(late).call("send_parcel", ROME_JSON, "parcel-7")
     again = await shop.world.acting_as(OTHER).call("send_parcel", ROME_JSON, "parcel-7")

@@ -338,6 +338,20 @@ async def test_a_call_whose_approval_expires_while_it_is_looked_at_ends_as_expir
     assert shop.runs == []
 
 
+async def test_a_lost_answer_is_given_until_a_day_after_the_end_of_its_call(tmp_path: Path) -> None:
+    clock, minute = FrozenClock(datetime.now(UTC)), timedelta(minutes=1)
+    async with World.open(tmp_path / "w", shop_tools(lambda: shop), POLICY, clock=clock) as world:
+        shop = Shop(world)
+        async with shop.client(AGENT) as client:
+            for wait, answer in ((-minute, "sent to Rome"), (minute, "has not run")):
+                await client.call_tool("send_parcel", ROME)
+                clock.advance(timedelta(days=2))  # a call may end long after it was asked for
+                await shop.approve()
+                clock.advance(timedelta(days=1) + wait)
+                assert answer in text_of(await client.call_tool("send_parcel", ROME))
+    assert shop.runs == ["Rome", "Rome"]
+
+
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_call_that_waits_for_nobody_is_looked_at_a_bounded_number_of_times(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, mode: str

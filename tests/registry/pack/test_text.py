@@ -168,6 +168,7 @@ def named(text: str) -> dict[str, int]:
     ("text", "expected"),
     [
         ("Tobin Vale slept.", {"Tobin Vale": 1}),
+        ("Captain Mara left. Mara slept.", {"Captain Mara": 1, "Mara": 1}),
         ("Mara left. They met Mara there. Mara slept.", {"Mara": 3}),
         ("Silence fell. Nobody spoke.", {}),
         ("Suddenly Mara ran. Then the Old Mill burned.", {"Mara": 1, "Old Mill": 1}),

@@ -113,10 +113,6 @@ def _is_id_for(asked: AskedCall, caller: Caller) -> bool:
     return is_whole and _question(asked.call_id) == question_of(caller, asked.tool, asked.arguments_json)
 
 
-def _asked_ns(call_id: str) -> int:
-    return _LATEST_NS - int(call_id.rsplit("-", 2)[1], 16)
-
-
 class AskedCalls:
     """The calls of the gateway's clients in the world of `store`. Use it from one event loop."""
 
@@ -250,11 +246,11 @@ class AskedCalls:
 
     def _is_kept(self, host: Host, call_id: str, since_ns: int) -> bool:
         """Returns whether a call has not ended, or not before `since_ns`."""
-        if _asked_ns(call_id) > since_ns or not self._has_ended(host, call_id):
+        if not self._has_ended(host, call_id):
             return True
         unit = Unit(CALLS, call_id)
-        last = next(iter(self._store.read(str(unit), host.state(unit).seq - 1, 1)), None)
-        return last is not None and decode_row(last).stamp.time_ns > since_ns
+        last = decode_row(next(self._store.read(str(unit), host.state(unit).seq - 1)))
+        return last.stamp.time_ns > since_ns
 
     def _has_ended(self, host: Host, call_id: str) -> bool:
         try:

@@ -49,14 +49,11 @@ def require_readable(host: Host, store: Store, intent: bytes, now_ns: int, *, ap
     """Returns the open intent with this id, if there is one. Raises Damaged when a call with this id waits and nobody
     can see what it is; one in a unit that can be read may be rejected all the same."""
     unit, found = host.intent(intent)
-    if found is None:
-        calls = [call for call in waiting_calls(host, store, unit, now_ns) if call["id"] == intent.hex()]
-    else:
-        is_asked = approve and found.awaits_approval
-        calls = [_call(store, "", found.seq, _body(found), None)] if is_asked else []
-    for call in calls:
-        if call["damaged"] is not None:
-            raise Damaged(f"This call of {call['tool']} can't be shown, so it can't be decided on: {call['damaged']}")
+    if found is None or (approve and found.awaits_approval):
+        for call in waiting_calls(host, store, unit, now_ns):
+            if call["id"] == intent.hex() and call["damaged"] is not None:
+                why = f"This call of {call['tool']} can't be shown, so it can't be decided on: {call['damaged']}"
+                raise Damaged(why)
     return found
 
 
