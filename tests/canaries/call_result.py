@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.canaries.search import Traces, find_values
-from tests.server.conftest import served_on
+from tests.server.conftest import LONGEST_S, served_on
 
 from demiurge import Redaction, ToolEffect, ToolPolicy, ToolResult, World, tool
 from demiurge.bootstrap.trace_view import records_of_chat, trace_trees
@@ -27,10 +28,15 @@ VALUES = {
     "what a rendering leaves out": "canary/unrendered+0123456789=%",
     "words of a failure": "canary/failure+0123456789=%",
 }
+ROLES = ("viewer", "approver", "agent", "chief", "user")
+HELLO = {"role": "user", "content": [{"type": "text", "text": "Call them all."}]}
 SURFACES = {
     f"{where} of a{'n' * (role == 'approver')} {role}"
     for role in ("viewer", "approver")
-    for where in ("replies", "messages", "traces", "calls", "frames", "answers of the API", "blobs")
+    for where in (
+        *("replies", "messages", "traces", "calls", "answers of the API", "blobs"),
+        *("frames", "live stream", "AI chat"),
+    )
 }
 
 
@@ -84,41 +90,73 @@ NAMES = tuple(made.name for made in TOOLS)
 
 
 async def run_journey(tmp_path: Path) -> Traces:
-    """Has a model call each tool, and a person call each of them; asks for all results as every role."""
+    """Has a model call each tool, and a person call each of them; asks for all results as every role, while they come
+    and afterwards."""
     model = ScriptedModel()
-    model.say([call(name) for name in NAMES], "Done.")
     surfaces: dict[str, list[bytes | str]] = {}
-    async with World.open(tmp_path / "w", TOOLS, ToolPolicy(NAMES), model=model) as world:
-        callers = {role: Caller(f"user:{role}", roles=(role,)) for role in ("viewer", "approver", "agent", "chief")}
-        frames: dict[str, list[Any]] = {role: [] for role in callers}
+    async with (
+        World.open(tmp_path / "w", TOOLS, ToolPolicy(NAMES), model=model) as world,
+        served_on(world, None) as served,
+    ):
+        callers = {role: Caller(f"user:{role}", roles=(role,)) for role in ROLES}
+        frames: dict[str, list[str]] = {role: [] for role in ROLES}
+        lines: dict[str, list[str]] = {role: [] for role in ROLES}
+        clients = {role: await served.client(role) for role in ROLES}
         watching = [
-            asyncio.create_task(_watch(world.acting_as(caller), frames[role])) for role, caller in callers.items()
+            *(asyncio.create_task(_watch(world.acting_as(callers[role]), frames[role])) for role in ROLES),
+            *(asyncio.create_task(_stream(clients[role], lines[role])) for role in ROLES),
         ]
-        await asyncio.sleep(0)
+        await _until(lambda: all(lines.values()))
+        model.say([call(name) for name in NAMES], "Done.")
         await world.chat("main").send("Call them all.")
         for number, name in enumerate(NAMES):
             await world.call(name, {}, f"call-{number}")
+        turns = {}
+        for role in ROLES:
+            if role in ("agent", "user"):
+                model.say([call(name) for name in NAMES], "Done.")
+            turns[role] = await clients[role].post("/api/ai/chat", json={"messages": [HELLO], "chatId": f"of-{role}"})
         refs = [ref for record in world.journal.views() for ref in record["refs"]]
-        async with served_on(world, None) as served:
-            for role, caller in callers.items():
-                seen = await _seen(world.acting_as(caller), await served.client(role), refs)
-                seen["frames"] = [json.dumps(frame, default=repr) for frame in frames[role]]
-                if role in ("viewer", "approver"):
-                    surfaces |= {f"{where} of a{'n' * (role == 'approver')} {role}": seen[where] for where in seen}
-                    continue
-                for where in ("replies", "messages", "traces", "answers of the API"):
-                    for place, value in VALUES.items():
-                        assert find_values([value], *seen[where]), f"a{role}: {place} in {where}"
+        await world.call(NAMES[0], {}, "last")
+        await _until(lambda: all(map(_has_last, (*frames.values(), *lines.values()))))
+        for role in ROLES:
+            seen = await _seen(world.acting_as(callers[role]), clients[role], refs)
+            seen |= {"frames": [*frames[role]], "live stream": [*lines[role]], "AI chat": [turns[role].text]}
+            if role in ("viewer", "approver"):
+                assert turns[role].status_code == 403
+                surfaces |= {f"{where} of a{'n' * (role == 'approver')} {role}": seen[where] for where in seen}
+                continue
+            has_turn = ("AI chat",) * (role in ("agent", "user"))
+            for where in ("replies", "messages", "traces", "answers of the API", "frames", "live stream", *has_turn):
+                for place, value in VALUES.items():
+                    assert find_values([value], *seen[where]), f"a{role}: {place} in {where}"
         for task in watching:
             task.cancel()
         await asyncio.gather(*watching, return_exceptions=True)
     return Traces(VALUES, surfaces)
 
 
-async def _watch(world: World, seen: list[Any]) -> None:
+async def _watch(world: World, seen: list[str]) -> None:
     async with aclosing(world.watch()) as frames:
         async for frame in frames:
-            seen += [frame]
+            seen += [json.dumps(frame)]
+
+
+async def _stream(client: Any, seen: list[str]) -> None:
+    async with client.stream("GET", "/api/journal/stream?from=0&frames=true") as answer:
+        async for line in answer.aiter_lines():
+            seen += [line]
+
+
+def _has_last(seen: list[str]) -> bool:
+    """Returns whether frames hold the end of the last call."""
+    return any("/last" in text and "closed" in text for text in seen)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LONGEST_S):
+        while not holds():
+            await asyncio.sleep(0.01)
 
 
 async def _seen(world: World, client: Any, refs: list[str]) -> dict[str, list[bytes | str]]:

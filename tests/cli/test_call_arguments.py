@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from demiurge.cli.call_arguments import result_text, told_problem
+from demiurge.bootstrap.told_text import told_problem
+from demiurge.cli.call_arguments import result_text
 from demiurge.cli.terminal.card import in_order
 
 CHANGED = (

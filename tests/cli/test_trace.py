@@ -25,6 +25,16 @@ def ring_bell(times: int) -> str:
 '''
 
 
+SHELF = """
+from demiurge.tools import ToolEffect, ToolResult, tool
+
+@tool(effect=ToolEffect.READ_ONLY)
+def read_shelf() -> ToolResult[dict[str, str]]:
+    \"\"\"Read the shelf.\"\"\"
+    return ToolResult("Read.", {"s": "x" * 5000}, exclude_value_from_context=True)
+"""
+
+
 @pytest.fixture
 def ringing(tmp_path: Path, demiurge: Any, provider: Any) -> Any:
     """A chat whose turn rings the bell and looks at the clock; waits for the person."""
@@ -103,7 +113,9 @@ def test_the_tree_leaves_bookkeeping_out_and_shows_it_on_request(ringing: Any) -
     assert after.index("intent") > bell.index("intent"), "the model was asked again because of the call"
     whole = ringing("trace", "--chat", "main", "-n", "1", "--all").out.splitlines()
     document = ringing("--json", "trace", "--chat", "main", "-n", "1").document
-    assert len(whole) == len(document["events"][0]) + 1
+    results = [line for line in whole if "← " in line]
+    assert len(results) == 2, "the bell and the clock"
+    assert len(whole) == len(document["events"][0]) + len(results) + 1
 
 
 def test_a_rejection_stands_once_and_with_its_person(ringing: Any) -> None:
@@ -114,6 +126,18 @@ def test_a_rejection_stands_once_and_with_its_person(ringing: Any) -> None:
     [rejected] = [line for line in lines if "rejected by user" in line]
     [bell] = [line for line in lines if "tool.call ring_bell" in line]
     assert rejected.index("approval") > bell.index("intent")
+
+
+def test_a_trace_shows_the_result_of_a_call_and_the_size_of_a_long_value(
+    tmp_path: Path, demiurge: Any, provider: Any
+) -> None:
+    (tmp_path / "my_shelf.py").write_text(SHELF)
+    provider.say(provider.answer(provider.call("read_shelf", {})), provider.answer(provider.text("Done.")))
+    assert demiurge("chat", "--tools", "my_shelf", "--message", "Read.").status == 0
+    done = demiurge("--json", "trace", "--chat", "main", "-n", "1")
+    [call] = [entry for entry in done.document["events"][0] if "content" in entry]
+    assert (call["content"], call["value"], call["value_cut"]) == ("Read.", None, 5008)
+    assert "← Read. (value of 5008 bytes)\n" in demiurge("trace", "--chat", "main").out
 
 
 def test_after_the_decision_nothing_is_waited_for(ringing: Any) -> None:

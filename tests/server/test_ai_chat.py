@@ -14,7 +14,8 @@ from tests.bootstrap.reviewed_worlds import approve, propose
 from tests.provider import Provider
 from tests.server.conftest import LONGEST_S, Served, served_on
 
-from demiurge import ToolContext, ToolEffect, ToolPolicy, World, tool
+from demiurge import Redaction, ToolContext, ToolEffect, ToolPolicy, ToolResult, World, tool
+from demiurge.testing import ScriptedModel, call
 
 USER = {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
 
@@ -83,6 +84,61 @@ async def test_progress_is_streamed_while_the_call_runs_and_is_never_stored(tmp_
         assert {name: frame[name] for name in numbers} == numbers
     for path in (tmp_path / "w").rglob("*"):
         assert not path.is_file() or b"canary-of-progress" not in path.read_bytes()
+
+
+@tool(effect=ToolEffect.READ_ONLY, redaction=Redaction.allow("city"))
+def find_customer(number: int) -> ToolResult[dict[str, Any]]:
+    """Find a customer."""
+    if number == 8:
+        return ToolResult("There is no customer 8.", success=False)
+    return ToolResult("Found one.", {"city": "Lima", "card": "4111", "note": ""})
+
+
+@tool(effect=ToolEffect.READ_ONLY)
+def greet() -> str:
+    """Greet."""
+    return "Good day."
+
+
+@tool(effect=ToolEffect.READ_ONLY)
+def odd() -> dict[str, Any]:
+    """A value that browsers refuse, and which is long."""
+    return {"__proto__": "x" * 5000}
+
+
+async def test_a_result_is_what_the_model_was_told_the_value_and_the_redacted_view(tmp_path: Path) -> None:
+    model = ScriptedModel()
+    model.say([call("find_customer", number=7), call("find_customer", number=8), call("greet"), call("odd")], "Done.")
+    tools = [find_customer, greet, odd]
+    policy = ToolPolicy(("find_customer", "greet", "odd"))
+    async with World.open(tmp_path / "w", tools, policy, model=model) as world, served_on(world, None) as served:
+        found, missing, greeted, refused = [value for kind, value in await lines(served) if kind == "a"]
+    value = {"city": "Lima", "card": "4111", "note": ""}
+    content = f"Found one.\n\n{json.dumps(value, separators=(',', ':'))}"
+    assert found["result"] == {"content": content, "value": value, "redacted": {"city": "Lima"}}
+    assert (missing["isError"], missing["result"]["message"]) == (True, "There is no customer 8.")
+    assert greeted["result"] == {"content": "Good day.", "value": None, "redacted": {"message": ""}}
+    assert "isError" not in refused, "the words are shown, without the value"
+    assert len(refused["result"].pop("content")) == 4000
+    cut = {"content_cut": 5016, "value": None, "value_cut": 5016, "redacted": None, "redacted_cut": 14}
+    assert refused["result"] == cut
+
+
+async def test_a_result_that_is_too_long_for_a_line_is_cut(tmp_path: Path) -> None:
+    @tool(effect=ToolEffect.READ_ONLY, redaction=Redaction.allow("text"))
+    def report() -> dict[str, str]:
+        """Report."""
+        return {"text": "\u0001" * 6000}
+
+    model = ScriptedModel()
+    model.say([call("report")], "Done.")
+    opening = World.open(tmp_path / "w", [report], ToolPolicy(("report",)), model=model)
+    async with opening as world, served_on(world, None) as served:
+        [shown] = [value for kind, value in await lines(served) if kind == "a"]
+    size = len('{"text":""}') + 6 * 6000
+    assert shown["result"].pop("content") == '{"text":"' + "\\u0001" * 665 + "\\"
+    cut = {"content_cut": size, "value": None, "value_cut": size, "redacted": None, "redacted_cut": size}
+    assert shown["result"] == cut
 
 
 async def _first(frames: Any, kind: str) -> Any:

@@ -55,6 +55,26 @@ async def test_the_phases_of_an_approved_call_follow_each_other(served: Served) 
     assert phases[-1]["to_ns"] == receipt["time_ns"]
 
 
+async def test_a_call_that_has_ended_has_its_result_for_a_user_and_the_redacted_view_for_everybody(
+    served: Served,
+) -> None:
+    await served.world.decide(await order(served), approve=True)
+    await served.world.settle()
+    value = {"order": 7, "card": SECRET}
+    content = f"ordered bolt\n\n{json.dumps(value, separators=(',', ':'))}"
+    for role in ("user", "viewer", "approver"):
+        client = await served.client(role)
+        [newest, *_] = await trees(client, chat="c1", count=1)
+        [call] = calls(newest)
+        assert (await client.get(f"/api/blob/{call['view_ref']}")).json() == {"order": 7}
+        if role == "user":
+            assert (call["content"], call["value"], call["value_ref"]) == (content, value, None)
+            assert json.loads((await client.get(f"/api/blob/{call['message_ref']}")).text)["content"] == content
+        else:
+            assert not {"content", "value", "message_ref"} & call.keys()
+            assert SECRET not in json.dumps(newest)
+
+
 async def test_the_trees_of_a_chat_are_the_newest_and_as_many_as_asked_for(served: Served) -> None:
     user = await served.client()
     for text in ("One", "Two", "Three"):

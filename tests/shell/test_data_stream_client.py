@@ -86,7 +86,8 @@ async def test_the_client_shows_a_turn_with_a_call_and_goes_on(served: Served, c
     assert message["status"]["type"] == "complete"
     [shown] = parts(message, "tool-call")
     assert shown["toolName"] == "core__get_current_time"
-    assert shown["result"]["timezone"] == "UTC"
+    assert shown["result"]["value"]["timezone"] == shown["result"]["redacted"]["timezone"] == "UTC"
+    assert '"UTC"' in shown["result"]["content"]
     assert not shown.get("isError")
     kinds = [part["type"] for part in message["content"] if part["type"] != "data"]
     assert kinds == ["text", "tool-call", "text"]

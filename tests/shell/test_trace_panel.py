@@ -61,6 +61,49 @@ async def test_the_trace_of_a_call_shows_what_waits_and_a_viewer_sees_no_argumen
     assert "4111-secret" not in await viewer.content()
 
 
+async def test_a_step_shows_its_result_whole_to_a_user_and_redacted_to_a_viewer(screen: Screen) -> None:
+    await ask_for_order(screen.served, card="4111-secret")
+    [asked] = await screen.served.world.approvals()
+    await screen.served.world.decide(asked["id"], approve=True)
+    await screen.served.world.settle()
+    for role in ("user", "viewer", "approver"):
+        page = await screen.page("/trace?chat=c1", role=role)
+        await rows(page).filter(has_text="tool.call order_part").click()
+        step = page.get_by_role("region", name="Step")
+        await expect(step).to_contain_text("Redacted result")
+        if role == "user":
+            await expect(step.locator("details", has_text="Result")).to_contain_text("ordered bolt")
+            await expect(step.locator("details", has_text="Value")).to_contain_text('"card": "4111-secret"')
+        else:
+            await expect(step.locator("details", has_text="Value")).to_have_count(0)
+            await expect(step).not_to_contain_text("ordered bolt")
+        if role == "user":  # the others are shown it at once, since they see nothing else
+            await step.get_by_role("button", name="Show the beginning").click()
+        await expect(step.get_by_label("Beginning of Redacted result")).to_have_text('{"order":7}')
+        assert ("4111-secret" in await page.content()) == (role == "user")
+
+
+async def test_a_long_result_is_cut_and_is_a_download(screen: Screen) -> None:
+    message, value = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+    told: dict[str, Any] = {
+        "content": "x" * 4000,
+        "content_cut": 5000,
+        "message_ref": message,
+        "value_ref": value,
+        "view_ref": None,
+    }
+    page = await trace_of(screen, answer_of([node(1, "tool.call long", **told, value=None, value_cut=70_000)]))
+    await rows(page).filter(has_text="tool.call long").click()
+    step = page.get_by_role("region", name="Step")
+    await expect(step).to_contain_text("The first 4,000 of 5,000 characters.")
+    await expect(step).to_contain_text("The value has 70,000 bytes.")
+    whole = step.get_by_role("link", name="Download all")
+    assert [await whole.nth(at).get_attribute("href") for at in (0, 1)] == [
+        f"/api/blob/{message}",
+        f"/api/blob/{value}",
+    ]
+
+
 async def test_a_link_to_a_record_opens_and_focuses_its_step(screen: Screen) -> None:
     await ask_for_order(screen.served)
     unit = "demiurge/Demiurge@1/c1"

@@ -1,5 +1,5 @@
 /** Data as JSON text, cut at a length that a page can show, and the beginning of a blob. */
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { Cut, Erased, MarkedJson } from "../parts/marks";
 import { Problem } from "../parts/notes";
 import { Verbatim } from "../parts/verbatim";
@@ -29,8 +29,15 @@ export function JsonView({ value, label, redacted = false }: JsonViewProps) {
 
 type Found = { head: Head } | { erased: { actor: string; why: string; time_ns: number } };
 
+interface BlobHeadProps {
+  address: string;
+  name?: string;
+  /** Whether the first bytes are shown at once. */
+  opens?: boolean;
+}
+
 /** A blob by its address: its size and first bytes on demand, and the whole as a download. */
-export function BlobHead({ address, name }: { address: string; name?: string }) {
+export function BlobHead({ address, name, opens = false }: BlobHeadProps) {
   const [found, setFound] = useState<Found>();
   const [problem, setProblem] = useState<unknown>();
   const look = async () => {
@@ -43,13 +50,18 @@ export function BlobHead({ address, name }: { address: string; name?: string }) 
       else setProblem(error);
     }
   };
+  useEffect(() => {
+    if (opens) void look();
+  }, []);
   return (
     <div className="blob">
       {name !== undefined && <bdi>{name} </bdi>}
       <code className="wrap">{address}</code>{" "}
-      <button type="button" className="link" onClick={look}>
-        Show the beginning
-      </button>{" "}
+      {!opens && (
+        <button type="button" className="link" onClick={look}>
+          Show the beginning
+        </button>
+      )}{" "}
       <a href={blobPath(address)} download>
         Download
       </a>

@@ -4,9 +4,11 @@ import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react"
 import { Arguments } from "../parts/arguments";
 import { placeForKey } from "../parts/list-keys";
 import { useNarrow } from "../parts/narrow";
+import { ToldResult } from "../parts/told-result";
 import { Verbatim } from "../parts/verbatim";
 import { Link } from "../router";
-import type { TraceTree } from "../sdk";
+import { blobPath, type TraceNode, type TraceTree } from "../sdk";
+import { BlobHead } from "./json-view";
 import { longIdle, timeScale } from "./time-scale";
 import { stateText } from "../parts/call-state";
 import { criticalPath, foldedAtFirst, idOf, isBad, pathTo, rowsOf, type Step, stepsOf } from "./trace-rows";
@@ -241,10 +243,50 @@ function StepDetails({ step: { node, why }, nowNs }: { step: Step; nowNs: number
           <strong>Redacted</strong>: the arguments; {node.arguments_problem}.
         </p>
       )}
+      <Result node={node} />
       <p className="buttons">
         <Link href={`/journal?unit=${encodeURIComponent(node.unit)}&seq=${node.seq}`}>Open the record</Link>
         <Link href={`/trace?unit=${encodeURIComponent(node.unit)}&seq=${node.seq}`}>Trace from here</Link>
       </p>
     </section>
+  );
+}
+
+/** The result of a call that has ended: what the model was told and the value, for whoever may see both; and the
+ * redacted result, which is all that everybody else sees. */
+function Result({ node: { content, content_cut, message_ref, value, value_cut, value_ref, view_ref } }: { node: TraceNode }) {
+  return (
+    <>
+      {content !== undefined && (
+        <ToldResult
+          content={content}
+          cut={
+            content_cut !== undefined && (
+              <>
+                The first {content.length.toLocaleString()} of {content_cut.toLocaleString()} characters. <Download address={message_ref!} />
+              </>
+            )
+          }
+          value={value}
+          valueCut={
+            value_cut !== undefined && (
+              <>
+                The value has {value_cut.toLocaleString()} bytes. <Download address={value_ref ?? message_ref!} />
+              </>
+            )
+          }
+          open
+        />
+      )}
+      {view_ref != null && <BlobHead key={view_ref} address={view_ref} name="Redacted result" opens={content === undefined} />}
+    </>
+  );
+}
+
+function Download({ address }: { address: string }) {
+  return (
+    <a href={blobPath(address)} download>
+      Download all
+    </a>
   );
 }

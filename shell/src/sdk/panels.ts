@@ -65,6 +65,18 @@ export interface TraceNode {
   phases?: TracePhase[];
   arguments_json?: string | null;
   arguments_problem?: string;
+  /** Of a call that has ended: the blob with the redacted result; null of a failure. */
+  view_ref?: string | null;
+  /** What the model was told; absent for a caller whose role does not see it, and for a call that has not ended. */
+  content?: string;
+  /** `content` is the beginning of a text of so many characters, which is in the message `message_ref`. */
+  content_cut?: number;
+  message_ref?: string;
+  /** The whole value that the tool returned; null if there is none, or none beside `content`. */
+  value?: unknown;
+  /** The bytes of a value that is too long to be here. It is in the blob `value_ref`, or in the message. */
+  value_cut?: number;
+  value_ref?: string | null;
   /** The untrusted tools whose text the turn had read before this decision. */
   tainted?: string[];
 }

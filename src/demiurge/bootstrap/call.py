@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 from demiurge.apps.demiurge import CALLS
 from demiurge.bootstrap.backend import Backend, OnFrame
+from demiurge.bootstrap.backend.message_body import MessageBody
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.failure import failure
-from demiurge.bootstrap.message_body import MessageBody, load_told, load_view
+from demiurge.bootstrap.message_body import load_told, load_view
 from demiurge.bootstrap.missing_tool import full_id, missing_tool
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.tools.errors import ToolErrorCode

@@ -13,6 +13,7 @@ from typing import Any
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.backend import Backend, OnFrame
+from demiurge.bootstrap.backend.message_body import MessageBody
 from demiurge.bootstrap.backend.operations import OPERATIONS
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.backend.visibility import sees_records
@@ -24,7 +25,6 @@ from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.message_body import (
     MAX_TITLE,
     Attachment,
-    MessageBody,
     load_body,
     load_findings,
     load_view,

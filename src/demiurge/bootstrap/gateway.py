@@ -13,7 +13,7 @@ from typing import Any, Final
 from demiurge.apps.demiurge import CALLS
 from demiurge.bootstrap.backend import Frames
 from demiurge.bootstrap.backend.asked_calls import AskedCall, new_call_id, question_of
-from demiurge.bootstrap.message_body import MessageBody
+from demiurge.bootstrap.backend.message_body import MessageBody
 from demiurge.bootstrap.offered_tools import listed_tools, tokens_of
 from demiurge.bootstrap.secrets import config_folder
 from demiurge.bootstrap.world import World

@@ -1,21 +1,18 @@
-"""The blobs that a chat's messages name: the words, attachments and calls of a message, and the view of a result."""
+"""The blobs that a chat's messages name, read and stored: messages, attachments, titles, and the views of results."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from pydantic_core import from_json
-
 from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.backend.message_body import MessageBody
 from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.erased_message import erased_blob
 from demiurge.errors import InvalidValue, NotFound, Unavailable
 from demiurge.registry.evidence import EvidenceFinding, findings_from_blob
-from demiurge.tools.execution.portable import portable
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
 from demiurge.values.refs import Ref, parse_ref
@@ -26,7 +23,6 @@ from demiurge.world.messages import user_blob
 __all__ = [
     "MAX_TITLE",
     "Attachment",
-    "MessageBody",
     "StoredAttachment",
     "load_body",
     "load_findings",
@@ -52,50 +48,6 @@ class StoredAttachment(NamedTuple):
 
 Attachment: TypeAlias = str | os.PathLike[str] | bytes | StoredAttachment
 """An image or a sound: a path, the bytes, or the address of bytes that are stored."""
-
-
-@dataclass(frozen=True, slots=True)
-class MessageBody:
-    """The content of a message. `attachments` are `{type, mime, bytes_ref}`, `tool_calls` are `{id, name,
-    arguments_json}`; `erased` is None, or `{actor, why, at_ms}` of a message that was erased. `skip_tool_catalog`: the
-    sender asked for a turn without the catalog of the tools in its prompt. `verbatim_ref`: of a tool's result, the blob
-    of its source's own answer. `value`: of a tool's result, the whole value as its tool returned it, JSON-ready; None
-    if there is none, or `text` is the value, or while it is in the blob `value_ref` (`with_value`).
-
-    For a caller who does not see records, `attachments` are `{type}` and `arguments_json` is None."""
-
-    text: str = ""
-    attachments: Sequence[Mapping[str, Any]] = ()
-    tool_calls: Sequence[Mapping[str, Any]] = ()
-    erased: Mapping[str, Any] | None = None
-    skip_tool_catalog: bool = False
-    verbatim_ref: str | None = None
-    value: Any = None
-    value_ref: str | None = None
-
-    @classmethod
-    def decode(cls, node: Mapping[str, Any]) -> MessageBody:
-        content = node.get("content", "")
-        parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-        text = "".join(part["text"] for part in parts if part.get("type") == "text")
-        attached = [part for part in parts if part.get("type") != "text"]
-        skips = node.get("skip_tool_catalog") is True
-        calls, verbatim = node.get("tool_calls") or (), node.get("verbatim_ref")
-        at = node.get("value_at")
-        value = portable(from_json(text[at:])) if at is not None else None
-        named = {"verbatim_ref": verbatim, "value_ref": node.get("value_ref")}
-        return cls(text, attached, calls, skip_tool_catalog=skips, value=value, **named)
-
-    def with_value(self, get: Callable[[str], bytes]) -> MessageBody:
-        """Returns the content with its value, which `get` reads if it is in a blob of its own."""
-        return self if self.value_ref is None else replace(self, value=portable(from_json(get(self.value_ref))))
-
-    @classmethod
-    def of_redacted(cls, message: Mapping[str, Any]) -> MessageBody:
-        """Returns the content of a redacted message, as the call `read.message` answers it."""
-        attached = [{"type": kind} for kind in message["attachments"]]
-        calls = [{**call, "arguments_json": None} for call in message["tool_calls"]]
-        return cls(message["text"], attached, calls, skip_tool_catalog=message["skip_tool_catalog"])
 
 
 def load_body(backend: Backend, ref: str) -> MessageBody:

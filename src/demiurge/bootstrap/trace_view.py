@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.backend.message_body import MessageBody, told, told_ref
 from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.chat_state import Failed
 from demiurge.bootstrap.failure import failure_in
 from demiurge.bootstrap.journal import PAGE, Journal
-from demiurge.bootstrap.message_body import MessageBody
 from demiurge.bootstrap.stored_blobs import BlobReader
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.display import Cell, Table, View, shown
@@ -87,9 +87,6 @@ class TraceRecord:
 
 Line = TraceLine[TraceRecord]
 
-MOST_TOLD: Final = 4000
-"""The most characters of a result that a tree has, since it may be of a whole chat."""
-
 _BOOKKEEPING: Final = frozenset({"step", "manifest", "plan_ended", "receipt", "event"})
 """Kinds of records that a table of a tree leaves out if nothing went wrong."""
 
@@ -106,8 +103,11 @@ class TraceTree:
     `{unit, seq, position, kind, hash, cause, depth, is_last, time_ns, says, state, why, by}`; `by` is the person whose
     decision the state is, else None. An intent has `phases` too, and a tool call `arguments_json`: its exact arguments,
     None with the reason in `arguments_problem` if they cannot be read, or may not be. Once it has ended, an intent of a
-    tool call has `content`, the text that the model was given, and `value`, the whole value of the tool, for a caller
-    who sees records; of a long text the first 4000 characters, with their number as `content_cut`, and no value then.
+    tool call has `view_ref`, the address of the redacted result (None of a failure), and for a caller who sees records
+    also `content`, the text that the model was given, and `value`, the whole value of the tool; of a content of more
+    than 4000 characters the beginning, with their number as `content_cut`, and in place of a value of more than 4000
+    bytes as JSON None, with their number as `value_cut`. `message_ref` and `value_ref` are the blobs with the whole
+    content and, if `content` does not have it, the whole value.
 
     An approval or a rejection has `reason` if it may be read. A decision on a call has `tainted`, the untrusted tools
     whose text the turn had read, if there are some.
@@ -235,7 +235,7 @@ def _nodes(backend: Backend, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
         if isinstance(line.record.cause, int):
             caused.setdefault((line.record.unit, line.record.cause), []).append(line.record)
     blobs = BlobReader(backend, [_call_ref(line.record) for line in lines])
-    told = _told(backend, intents, caused)
+    results = _results(backend, intents, caused)
     for line in lines:
         record = line.record
         node: dict[str, Any] = {
@@ -260,7 +260,7 @@ def _nodes(backend: Backend, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
             node["tainted"] = list(decided["tainted"])
         if record.kind == "approval" and isinstance(record.body.get("reason"), str):
             node["reason"] = record.body["reason"]
-        yield node | _arguments(blobs, record) | told.get(record.place, {})
+        yield node | _arguments(blobs, record) | results.get(record.place, {})
 
 
 def _phases(line: Line, consequences: Sequence[TraceRecord], begun_ns: int | None) -> list[dict[str, Any]]:
@@ -316,39 +316,30 @@ def _arguments(blobs: BlobReader, record: TraceRecord) -> dict[str, Any]:
     return {"arguments_json": None, "arguments_problem": problem}
 
 
-def _told(
+def _results(
     backend: Backend, intents: Sequence[TraceRecord], caused: Mapping[tuple[str, int], Sequence[TraceRecord]]
 ) -> dict[tuple[str, int], dict[str, Any]]:
-    """Returns what a model was told about calls, `{content, value, content_cut?}` by the place of the intent; nothing
-    of a call without a result, or whose result can't be had."""
+    """Returns the fields of the results of calls by the place of the intent; none of a call that has not ended. Only a
+    caller who sees records is given more than the address of the redacted view, and no blob is read for another."""
+    receipts = {
+        intent.place: record
+        for intent in intents
+        if _call_ref(intent) is not None
+        for record in caused.get(intent.place, ())
+        if told_ref(record.kind, record.body) is not None
+    }
+    found = {place: {"view_ref": receipt.body["payload"].get("view_ref")} for place, receipt in receipts.items()}
     if not sees_records(backend.caller):
-        return {}
-    calls = [record.place for record in intents if _call_ref(record) is not None]
-    refs = {place: ref for place in calls if (ref := _message_ref(caused.get(place, ()))) is not None}
+        return found
+    refs = {place: str(told_ref(receipt.kind, receipt.body)) for place, receipt in receipts.items()}
     blobs, bodies = BlobReader(backend, refs.values()), dict[tuple[str, int], MessageBody]()
     for place, ref in refs.items():
         with suppress(DemiurgeError):  # the rest of the tree is shown all the same
             bodies[place] = MessageBody.decode(canonical_json.parse_object(blobs.get(ref)))
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    short = {place: body for place, body in bodies.items() if len(body.text) <= MOST_TOLD}
-    values = BlobReader(backend, [body.value_ref for body in short.values()])
+    values = BlobReader(backend, [body.value_ref for body in bodies.values()])
     for place, body in bodies.items():
-        found[place] = {"content": body.text[:MOST_TOLD], "value": None}
-        if place not in short:
-            found[place]["content_cut"] = len(body.text)
-            continue
-        with suppress(DemiurgeError):
-            found[place]["value"] = body.with_value(values.get).value
+        found[place] |= {**told(body, values.get), "message_ref": refs[place], "value_ref": body.value_ref}
     return found
-
-
-def _message_ref(consequences: Sequence[TraceRecord]) -> str | None:
-    """Returns the address of the message for the model in the receipt of a call; None if there is none."""
-    for record in consequences:
-        payload = record.body.get("payload") if record.kind == "receipt" else None
-        if isinstance(payload, Mapping) and payload.get("message_ref") is not None:
-            return str(payload["message_ref"])
-    return None
 
 
 def _shown(value: Any) -> Any:

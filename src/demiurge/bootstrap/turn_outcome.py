@@ -13,10 +13,11 @@ from typing import Final
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.answer_cost import cost_of_answers
+from demiurge.bootstrap.backend.message_body import MessageBody
 from demiurge.bootstrap.budget_notices import budgets_near_end
 from demiurge.bootstrap.chat_state import ChatCell, ChatMessage, Failed
 from demiurge.bootstrap.journal import Journal
-from demiurge.bootstrap.message_body import MessageBody, load_body, load_findings
+from demiurge.bootstrap.message_body import load_body, load_findings
 from demiurge.bootstrap.reply import Reply
 from demiurge.bootstrap.turn_reader import TurnReader
 from demiurge.errors import DemiurgeError

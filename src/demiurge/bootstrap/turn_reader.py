@@ -11,9 +11,10 @@ from dataclasses import replace
 from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
+from demiurge.bootstrap.backend.message_body import MessageBody
 from demiurge.bootstrap.chat_state import ChatCell, ChatMessage, ToolAnswer, TurnState
 from demiurge.bootstrap.decided_calls import CallDecision, CallDecisions
-from demiurge.bootstrap.message_body import MessageBody, load_body, load_told, load_view
+from demiurge.bootstrap.message_body import load_body, load_told, load_view
 from demiurge.bootstrap.reply import ToolCallView
 
 __all__ = ["TurnCall", "TurnReader"]

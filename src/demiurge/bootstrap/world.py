@@ -90,9 +90,12 @@ class World(OpenedWorld):
         the process that owns the world ends and another takes over. Types are those of `tools.events` and: `began`
         (`kind`), the first of each attempt, which makes void what earlier attempts of its intent showed; `closed`
         (`seq`): the receipt is record `seq` of the unit, and durable; `lagged`: frames were left out because they were
-        not taken in time, so look at the records. `after`: frames that were taken before, of which nothing is shown
-        again; the last one of each intent will do. Nothing is started by watching. Ends when the world is closed.
-        Raises InvalidValue for a unit or frames that are none."""
+        not taken in time, so look at the records. For a caller who sees records, `closed` of a call has `content`, what
+        the model was told, and `value`, the whole value (docs/watching.md).
+
+        `after`: frames that were taken before, of which nothing is shown again; the last one of each intent will do.
+        Nothing is started by watching. Ends when the world is closed. Raises InvalidValue for a unit or frames that are
+        none."""
         return self.backend.run.watch(str(unit) if unit is not None else None, list(after))
 
     async def state(

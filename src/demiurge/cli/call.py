@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from demiurge.bootstrap.call import CallOutcome
+from demiurge.bootstrap.told_text import told_problem
 from demiurge.cli import output
-from demiurge.cli.call_arguments import told_problem
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.hints import runnable
 from demiurge.cli.settings import settings

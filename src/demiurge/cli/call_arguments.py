@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from demiurge.bootstrap.told_text import without_note
 from demiurge.cli import output
 from demiurge.errors import InvalidValue
-from demiurge.tools.errors import ToolErrorCode
 from demiurge.values import canonical_json
-from demiurge.world.effects.edited_answer import edit_note
 
-__all__ = ["LONGEST", "arguments", "change_text", "clipped", "result_text", "told_problem"]
+__all__ = ["LONGEST", "arguments", "change_text", "clipped", "result_text"]
 
 LONGEST = 2000
 """The number of characters of arguments or of a result that a terminal shows if nobody decides on them."""
@@ -48,29 +47,13 @@ def result_text(result: Any, content: str | None = None, value: Any = None) -> s
     value, for a person who may see both (`content` is not None): the text, with the value in brackets after its
     message. Anybody else gets the redacted view `result`: its message alone if there is nothing else, else JSON."""
     if content is not None:
-        return _told(_without_note(content), value)
+        return _told(without_note(content), value)
     if result in ({}, {"message": ""}):
         return "(done; the redacted result is empty)"
     message = result["message"] if isinstance(result, dict) and result.keys() == {"message"} else None
     if isinstance(message, str) and _is_one_line(message):
         return message
     return output.as_json(result)
-
-
-def told_problem(code: str | None, message: str, content: str | None) -> str:
-    """Returns why a call failed: the safe `message`, or what the model was told (`content`) where that says more: the
-    unknown arguments, and the tool's own words. `content` is None for a person who may not see it."""
-    if code not in (ToolErrorCode.VALIDATION, ToolErrorCode.EXECUTION):
-        return message
-    try:
-        return str(json.loads(_without_note(content or ""))["message"])
-    except (ValueError, LookupError, TypeError):  # the text was erased, or is withheld
-        return message
-
-
-def _without_note(content: str) -> str:
-    """Returns what the model was given without the note that a person changed the call, which is shown apart."""
-    return content.removeprefix(f"{note}\nResult: ") if (note := edit_note(content)) else content
 
 
 def _told(content: str, value: Any) -> str:

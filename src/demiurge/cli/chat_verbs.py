@@ -15,9 +15,10 @@ import click
 from demiurge.bootstrap import Reply
 from demiurge.bootstrap.chat_state import Failed
 from demiurge.bootstrap.chats import ChatSummary
+from demiurge.bootstrap.told_text import told_problem
 from demiurge.cli import output
 from demiurge.cli.argument import read_json, utf8_text
-from demiurge.cli.call_arguments import arguments, change_text, result_text, told_problem
+from demiurge.cli.call_arguments import arguments, change_text, result_text
 from demiurge.cli.chat_claims import claims
 from demiurge.cli.command import Command, Group
 from demiurge.cli.following import Follower

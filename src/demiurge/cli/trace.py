@@ -141,8 +141,9 @@ def _lines(nodes: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         says = output.plain(_short(f"{node['kind']} {node['says']}{reason}").strip() + _arguments(node))
         times = f" {node['times']}" if node.get("times") else ""
         yield f"{trunk}{branch}{says} #{where}{node['seq']} +{after_ms:.0f} ms{times}{state}{why}"
-        if name == "ok" and (node.get("content") or node.get("value") is not None):
+        if node.get("view_ref") is not None and "content" in node:
             told = clipped(result_text(None, node["content"], node["value"]))
+            told += f" (value of {node['value_cut']} bytes)" if "value_cut" in node else ""
             below = trunk + ("" if depth == 0 else "   " if node["is_last"] else bar)
             yield f"{below}{output.symbol('←', '<-')} {output.plain(told)}"
 

@@ -17,10 +17,11 @@ from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.stored_blobs import StoredBlobs
+from demiurge.bootstrap.told_text import told_problem
 from demiurge.bootstrap.turn_reader import TurnReader
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT
-from demiurge.cli.call_arguments import arguments, change_text, clipped, result_text, told_problem
+from demiurge.cli.call_arguments import arguments, change_text, clipped, result_text
 from demiurge.cli.hints import runnable
 from demiurge.cli.turn_display import CALL, CHANGE, FAILURE, RESULT, Mark, PlainDisplay, TurnDisplay
 from demiurge.errors import NotFound

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+from demiurge.bootstrap.backend.message_body import json_size
 from demiurge.tools.parts import parts_of
 
 __all__ = ["HEAD", "cut_results"]
@@ -25,7 +26,7 @@ def cut_results(answers: Sequence[dict[str, Any]], most: int | None) -> None:
         content = answer.get("content") or ""
         if (length := len(content.encode("utf-8", "replace"))) > most:
             answer |= {"content": content[:HEAD], "content_cut": {"bytes": length}}
-        if (length := _size(answer.get("value"))) > most:
+        if (length := json_size(answer.get("value"))) > most:
             answer |= {"value": None, "value_cut": {"bytes": length}}
         text = _compact(answer.get("result"))
         if (size := len(text.encode("utf-8", "replace"))) > most:
@@ -36,7 +37,3 @@ def cut_results(answers: Sequence[dict[str, Any]], most: int | None) -> None:
 
 def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _size(value: Any) -> int:
-    return len(_compact(value).encode("utf-8", "replace"))

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from demiurge.bootstrap import Chat, Reply, ToolCallView
+from demiurge.bootstrap.backend.message_body import MOST_TOLD, MessageBody, json_size, told
+from demiurge.bootstrap.told_text import told_problem
 from demiurge.errors import DemiurgeError
 from demiurge.server.streams import while_allowed
 from demiurge.tools.events import (
@@ -30,7 +32,7 @@ from demiurge.tools.events import (
 )
 from demiurge.tools.redaction import Redaction
 from demiurge.values import canonical_json, cbor
-from demiurge.wire.data_stream import DataStream, Frame
+from demiurge.wire.data_stream import DataStream, Frame, fits
 
 __all__ = ["turn_lines"]
 
@@ -176,8 +178,16 @@ class _Turn:
         return redaction.public_arguments(arguments) if redaction is not None else {}
 
 
-def _result(view: ToolCallView) -> Any:
-    """Returns the public result of a call, or what the model was told of its failure."""
-    if view.ok:
-        return view.result
-    return {"ok": False, "error_code": view.error_code, "message": view.message}
+def _result(view: ToolCallView) -> dict[str, Any]:
+    """Returns the result of a call as far as the chat's caller sees it: what the model was told and the whole value,
+    and the redacted view, called so. What a line does not take is cut (`told`). Of a failure, its code and why."""
+    if not view.ok:
+        why = told_problem(view.error_code, view.message, view.content)
+        return {"ok": False, "error_code": view.error_code, "message": why[:MOST_TOLD]}
+    if view.content is None:
+        return {"redacted": view.result}
+    whole = {"content": view.content, "value": view.value, "redacted": view.result}
+    cut = told(MessageBody(view.content, value=view.value))
+    cut |= {"redacted": None, "redacted_cut": json_size(view.result)}
+    without_value = {**cut, "value": None, "value_cut": json_size(view.value)}
+    return next(filter(fits, (whole, cut)), without_value)

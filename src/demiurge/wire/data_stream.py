@@ -54,6 +54,7 @@ __all__ = [
     "Frame",
     "encode",
     "error_sentence",
+    "fits",
 ]
 
 _LOG = logging.getLogger("demiurge.wire")
@@ -303,6 +304,13 @@ def _finish_reason(reason: str | None) -> str:
     if reason is None or reason == "stop":
         return "stop"
     return _FINISH.get(reason, "unknown")
+
+
+def fits(result: Any) -> bool:
+    """Returns whether a line takes the result of a call: its size is at most MAX_RESULT_BYTES, and the browser's parser
+    accepts it."""
+    plain = _plain(result)
+    return plain is not None and len(plain[0].encode()) <= MAX_RESULT_BYTES
 
 
 def _public(result: Any, is_error: bool) -> tuple[Any, bool]:

@@ -4,11 +4,12 @@ its socket."""
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 from tests.canaries.search import find_values
@@ -22,6 +23,7 @@ from demiurge.bootstrap.backend.embedded import Embedded
 from demiurge.bootstrap.backend.operations import OPERATIONS
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import socket_path
+from demiurge.bootstrap.backend.visibility import Visibility
 from demiurge.errors import Conflict, DemiurgeError, NotFound, UsageError
 from demiurge.stores import SqliteStore, Store
 from demiurge.tools.capabilities import BlobAccess
@@ -85,7 +87,8 @@ def no_successor() -> Any:
 
 
 class Room(NamedTuple):
-    """An open world, its backends, and the frames that a viewer and a user saw."""
+    """An open world, its backends, and the frames that a viewer and a user saw in the owner's process, and in a process
+    that joined."""
 
     world: World
     backends: tuple[Backend, ...]
@@ -113,13 +116,14 @@ async def room(folder: Path, policy: ToolPolicy = POLICY) -> AsyncIterator[Room]
         environment = {"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url}
         async with World.open(folder, [look_up, send_mail, store_bytes], policy, environment=environment) as world:
             joined = Remote(OwnerConnection(socket_path(folder), no_successor))
-            frames: dict[str, list[Any]] = {"v": [], "u": [], "joined": []}
+            frames: dict[str, list[Any]] = {"v": [], "u": [], "joined": [], "joined u": []}
             watching = [
                 asyncio.create_task(watch(backend, frames[name]))
                 for name, backend in (
                     ("v", world.backend.of(VIEWER)),
                     ("u", world.backend.of(USERS)),
                     ("joined", joined.of(VIEWER)),
+                    ("joined u", joined.of(USERS)),
                 )
             ]
             reply = await world.chat("main").send(PUBLIC[0], attachments=[PNG])
@@ -226,6 +230,31 @@ async def test_the_same_calls_show_a_user_every_private_part(tmp_path: Path) -> 
             told = "\n".join(await results_of_reads(here, backend.of(USERS)))
             kept = {name: value for name, value in CANARIES.items() if name != "raised"}
             assert [name for name, value in kept.items() if not find_values([value], told)] == []
+
+
+async def test_the_last_frame_of_a_call_has_its_result_for_a_user(tmp_path: Path) -> None:
+    async with room(tmp_path / "w") as here:
+        told = f'{{"name":"{PUBLIC[2]}","secret":"{CANARIES["result"]}"}}'
+        for name in ("u", "joined u"):
+            frames = [frame for frame in here.frames[name] if frame["unit"].endswith("/main")]
+            redacted = [frame for frame in frames if frame["type"] == "tool_call_result"]
+            assert [frame["redacted"] for frame in redacted] == [True, True]
+            assert find_values([CANARIES["result"]], repr(redacted)) == [], "it is broadcast to everybody"
+            found, failed = (each for each in frames if each["type"] == "closed" and "content" in each)
+            assert (found["content"], found["value"]) == (told, {"name": PUBLIC[2], "secret": CANARIES["result"]})
+            assert json.loads(failed["content"])["error_code"] == "execution"
+        for name in ("v", "joined"):
+            assert all(frame["redacted"] for frame in here.frames[name] if frame["type"] == "tool_call_result")
+            assert not any({"content", "value"} & frame.keys() for frame in here.frames[name])
+
+
+async def test_frames_of_a_viewer_read_nothing_of_the_world(tmp_path: Path) -> None:
+    async with room(tmp_path / "w") as here:
+        [closed, *_] = (frame for frame in here.frames["u"] if "content" in frame)
+        shown = Visibility(cast(Store, None), VIEWER, lambda: (), dict).frame(closed)
+        assert shown == {name: value for name, value in closed.items() if name not in ("content", "value")}
+        again = Visibility(here.store, USERS, lambda: (), dict).frame(shown)
+        assert again == closed
 
 
 async def test_an_approver_is_shown_the_calls_that_wait_and_nothing_else_that_is_private(tmp_path: Path) -> None:

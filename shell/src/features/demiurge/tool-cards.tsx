@@ -6,6 +6,7 @@ import { Arguments } from "../../parts/arguments";
 import { hasRun, stateText } from "../../parts/call-state";
 import { TaintTag } from "../../parts/taint";
 import { durationText } from "../../parts/time";
+import { ToldResult } from "../../parts/told-result";
 import { Verbatim } from "../../parts/verbatim";
 import { blobPath } from "../../sdk";
 import { ApprovalCard } from "./approval-card";
@@ -99,48 +100,18 @@ function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & {
 function Result({ facts }: { facts: CallFacts }) {
   if (facts.told === null) return <RedactedResult facts={facts} />;
   const { content, bytes, value, valueBytes } = facts.told;
-  const json = value === null ? "" : JSON.stringify(value, null, 2);
-  const isValue = value !== null && JSON.stringify(value) === content;
   return (
     <>
-      {!isValue && (
-        <details>
-          <summary>
-            Result <span dir="auto">{firstLine(content)}</span>
-          </summary>
-          <pre dir="auto">
-            <Verbatim text={content} />
-          </pre>
-          {bytes !== null && (
-            <p className="faint">
-              The first {content.length} characters of {bytes} bytes.
-            </p>
-          )}
-        </details>
-      )}
-      {json !== "" && (
-        <details>
-          <summary>
-            {isValue ? "Result" : "Value"} <span dir="auto">{firstLine(JSON.stringify(value))}</span>
-          </summary>
-          <pre dir="auto">
-            <Verbatim text={json} />
-          </pre>
-        </details>
-      )}
-      {valueBytes !== null && <p className="faint">The value has {valueBytes} bytes and is not shown here.</p>}
+      <ToldResult
+        content={content}
+        cut={bytes !== null && <>The first {content.length} characters of {bytes} bytes.</>}
+        value={value}
+        valueCut={valueBytes !== null && <>The value has {valueBytes} bytes and is not shown here.</>}
+      />
       <RedactedResult facts={facts} />
     </>
   );
 }
-
-/** Returns the first line of a text, short enough for a summary. */
-function firstLine(text: string): string {
-  const line = text.trimStart().split("\n", 1)[0]!;
-  return line.length > SUMMARY ? `${line.slice(0, SUMMARY)}...` : line;
-}
-
-const SUMMARY = 80;
 
 /** What the redaction of the tool lets everybody see. A long one is cut, and says so. */
 function RedactedResult({ facts: { result, cut } }: { facts: CallFacts }) {

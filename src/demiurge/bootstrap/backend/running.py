@@ -26,7 +26,8 @@ from demiurge.world.authority.approval import edited
 from demiurge.world.host import Accepted
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
-from demiurge.world.watching.frame import frame_to_json, places_of
+from demiurge.world.watching.broadcast import Watcher
+from demiurge.world.watching.frame import Closed, frame_to_json, places_of
 
 __all__ = ["Running"]
 
@@ -62,8 +63,8 @@ class Running:
             settling = asyncio.create_task(self.settle(unit))
             settling.add_done_callback(lambda _: watcher.end())
             try:
-                async for frame in watcher:
-                    yield frame_to_json(frame)
+                async for shown in self._shown(watcher):
+                    yield shown
                 await settling
             finally:
                 settling.cancel()
@@ -113,10 +114,17 @@ class Running:
 
     async def watch(self, unit: str | None, after: Sequence[Shown] = ()) -> Frames:
         with self._owner.broadcast.watch(_unit(unit), places_of(after)) as watcher:
-            async for frame in watcher:
-                shown = self._sight.frame(frame_to_json(frame))
-                if shown is not None:
-                    yield shown
+            async for shown in self._shown(watcher):
+                yield shown
+
+    async def _shown(self, watcher: Watcher) -> Frames:
+        """Yields the frames of a watcher as this caller may see them."""
+        async for frame in watcher:
+            given, view = frame_to_json(frame), self._sight.frame
+            reads = self._sight.sees_records and isinstance(frame.event, Closed)  # blobs, for which nobody else waits
+            shown = await asyncio.to_thread(view, given) if reads else view(given)
+            if shown is not None:
+                yield shown
 
     async def decide(self, approval_id: str, approve: bool, reason: str, arguments_json: str | None = None) -> None:
         if type(approve) is not bool or not isinstance(reason, str):

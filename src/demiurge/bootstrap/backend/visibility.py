@@ -18,10 +18,12 @@ from itertools import islice
 from typing import Any, Final
 
 from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap.backend.message_body import MessageBody, told, told_ref
 from demiurge.bootstrap.backend.public_fields import MARK, cell_fields, public_part, record_fields
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.stores.protocol import Store
 from demiurge.tools.approvals import may_decide
+from demiurge.tools.events import ToolCallResult
 from demiurge.tools.parts import parts_of
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
@@ -34,6 +36,7 @@ from demiurge.world.effect_kinds.llm import LLM
 from demiurge.world.record import Record, decode_row
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
+from demiurge.world.watching.frame import Closed
 
 __all__ = ["Visibility", "sees_records"]
 
@@ -49,7 +52,7 @@ _FRAMES: Final[Mapping[str, frozenset[str]]] = {
     "assistant_final": frozenset({"content"}),
     "tool_call_start": frozenset({"tool_call_id", "tool_name", "args"}),
     "tool_progress": frozenset({"tool_call_id", "done", "total", "message"}),
-    "tool_call_result": frozenset({"tool_call_id", "result", "is_error", "replayed"}),
+    "tool_call_result": frozenset({"tool_call_id", "result", "redacted", "is_error", "replayed"}),
     "status": frozenset({"phase", "label"}),
     "error": frozenset({"error"}),
     "done": frozenset({"finish_reason"}),
@@ -134,13 +137,35 @@ class Visibility:
         return {MARK: True, **(public_part(view, cell_fields(module)) if view else {})}
 
     def frame(self, shown: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """A frame of an effect that runs; None for one that is not shown to this caller."""
+        """A frame of an effect that runs; None for one that is not shown to this caller. A `tool_call_result` says that
+        its result is `redacted`. For a caller who sees records, `closed` of a call has what the model was told and the
+        value (`message_body.told`), which are read from the record, and for nobody else."""
+        if shown["type"] == ToolCallResult.type:
+            shown = {**shown, "redacted": True}
         if self.sees_records:
-            return shown
+            return {**shown, **self._told(shown)} if shown["type"] == Closed.type else shown
         fields = _FRAMES.get(shown["type"])
         if fields is None:
             return None
         return {name: value for name, value in shown.items() if name in _PLACE or name in fields}
+
+    def _told(self, closed: Mapping[str, Any]) -> dict[str, Any]:
+        """The text for the model about the call that this frame closes, and the value; nothing for an effect of another
+        kind, and for a result that can't be read."""
+        if closed["seq"] is None:
+            return {}
+
+        def get(ref: str) -> bytes:
+            return self._store.get_blob(parse_ref(ref))
+
+        try:
+            receipt = next(map(decode_row, self._store.read(closed["unit"], closed["seq"], 1)), None)
+            ref = told_ref(receipt.kind, receipt.body) if receipt is not None else None
+            if receipt is None or ref is None or self._effect_of(receipt) != TOOL:
+                return {}
+            return told(MessageBody.decode(canonical_json.parse_object(get(ref))), get)
+        except DemiurgeError:  # the content was erased, or is damaged: the frame is shown all the same
+            return {}
 
     def waiting_call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """A call that waits for a person. One that this caller may not decide has no arguments, and `withheld` is

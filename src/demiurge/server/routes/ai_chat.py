@@ -51,6 +51,9 @@ async def chat_turn(request: Request, current: CurrentSession, given: ChatTurn) 
     """Sends the last message to a chat, and streams the turn. Without `chatId` a chat is made; the first line has its
     id.
 
+    The result of a call is `{content, value, redacted}`: what the model was told, the tool's whole value, and the
+    redacted result (docs/streams.md).
+
     The turn goes on when the connection is closed. If a call needs a person's decision, the stream ends without the
     result of that call. It ends before the turn if the caller's token is revoked or expires."""
     parts = _new_message(given)

@@ -27,7 +27,11 @@ class TreeBody(BaseModel):
     """The consequences of an event. `nodes` are records in the order of the tree: `{unit, seq, position, kind, hash,
     cause, depth, is_last, time_ns, says, state, why}`. An intent has `phases`, a list of `{phase, from_ns, to_ns}`:
     `person` while it waits for a decision, `queued` until it begins, `running`; `to_ns` is null for one that goes on. A
-    tool call has `arguments_json`; it is null where the caller may not see the arguments."""
+    tool call has `arguments_json`; it is null where the caller may not see the arguments. A call that has ended has
+    `view_ref`, the blob with the redacted result, and for a caller who sees records `content`, what the model was told,
+    `value`, the whole value, and the blobs `message_ref` and `value_ref` with both in full. Of more than 4000
+    characters `content` is the beginning, and `content_cut` their number; a value of more than 4000 bytes is null, and
+    `value_cut` their number."""
 
     unit: str
     seq: int
