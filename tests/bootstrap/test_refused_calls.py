@@ -180,7 +180,9 @@ async def test_a_refused_call_leaves_what_every_call_leaves(
         assert asked.count("demiurge/ToolCallRequested@1") == asked.count("demiurge/ToolCallRefused@1") == 1
 
 
-async def test_a_field_that_a_model_made_up_is_named_to_the_model_alone(tmp_path: Path, provider: Provider) -> None:
+async def test_a_field_that_a_model_made_up_is_named_only_in_what_the_model_is_told(
+    tmp_path: Path, provider: Provider
+) -> None:
     name = "canary-6d1e80c7aa"
     provider.say(
         proposes(("c1", "math_add", f'{{"a": 1, "b": 2, "{name}": 3}}')), Provider.answer(Provider.text("So."))
@@ -193,7 +195,9 @@ async def test_a_field_that_a_model_made_up_is_named_to_the_model_alone(tmp_path
         receipt = next(body["payload"] for body in records if body.get("payload", {}).get("tool_call_id") == "c1")
         assert "Found: unknown field; known: a, b." in receipt["message"]
         public = found.world.blobs.get(receipt["record_ref"])
-        for place in (records, found.shown, found.trace(), [call.message for call in reply.tool_calls], public):
+        assert [frame["content"] for frame in found.shown if "content" in frame] == [told], "the user is shown it"
+        frames = [{**frame, "content": ""} for frame in found.shown]
+        for place in (records, frames, found.trace(), [call.message for call in reply.tool_calls], public):
             assert name not in repr(place)
 
 
