@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 GOLDEN = Path(__file__).parent / "wire" / "golden"
+ASKS_FOR_TITLE = "Name the conversation that the next message begins"
 LONGEST_S = 30.0
 """How long an answer is held at most."""
 
@@ -63,7 +64,8 @@ def recorded(name: str) -> Answer:
 
 @dataclass
 class Provider:
-    """Answers in order; the last answer again and again. Its functions make answers and their parts."""
+    """Answers in order; the last answer again and again. Its functions make answers and their parts. A request for the
+    title of a chat takes no answer of the script: it is answered with `title`, or refused."""
 
     answer = staticmethod(responses)
     text = staticmethod(text)
@@ -72,6 +74,7 @@ class Provider:
     raw = Answer
 
     url: str = ""
+    title: str | None = None
     script: list[Answer] = field(default_factory=list)
     seen: list[Any] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -82,6 +85,14 @@ class Provider:
         self.script[:] = answers
         self.seen.clear()
         self.asked.clear()
+
+    def named(self, body: Any) -> Answer | None:
+        """The answer to a request for a title; None for any other request."""
+        if ASKS_FOR_TITLE not in json.dumps(body):
+            return None
+        if self.title is None:
+            return Answer(b'{"error": {"message": "This test names no chats."}}', 400, "application/json")
+        return responses(text(self.title))
 
     def next(self, body: Any, key: str) -> Answer:
         self.seen.append(body)
@@ -101,7 +112,7 @@ def serving(provider: Provider | None = None) -> Iterator[Provider]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            answer = running.next(body, self.headers.get("authorization", ""))
+            answer = running.named(body) or running.next(body, self.headers.get("authorization", ""))
             if answer.held:
                 running.let_go.wait(LONGEST_S)
             try:

@@ -35,7 +35,7 @@ def ring(bell: str) -> str:
 
 def opened(folder: str, url: str = "http://127.0.0.1:9") -> World:
     environment = {"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": url}
-    return World.open(folder, [pay, ring], ToolPolicy(("pay", "ring")), environment=environment)
+    return World.open(folder, [pay, ring], ToolPolicy(("pay", "ring")), environment=environment, titles="off")
 
 
 async def main(folder: str, verdict: str) -> None:

@@ -49,7 +49,8 @@ class History:
 
     def read(self, unit: str | None, start: int, limit: int) -> list[tuple[int, bytes]]:
         first = 0 if unit is not None else 1  # positions begin with 1
-        found = [(at, data) for at, data in enumerate(self.rows, first) if at >= start][:limit]
+        rows = self.rows if unit in (None, UNIT) else []
+        found = [(at, data) for at, data in enumerate(rows, first) if at >= start][:limit]
         self.read_rows += len(found)
         return found
 

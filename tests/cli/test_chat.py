@@ -134,6 +134,36 @@ def test_a_chat_is_archived_and_taken_back(demiurge: Any, provider: Any) -> None
     assert demiurge("chat", "archive", "none").status == 1
 
 
+def test_a_chat_is_deleted_with_all_that_was_said_in_it(demiurge: Any, provider: Any, world: Path) -> None:
+    provider.say(provider.answer(provider.text("Hello, quokka-4711.")))
+    demiurge("chat", "-m", "I am quokka-4711.")
+    provider.say(provider.answer(provider.text("Hello, other one.")))
+    demiurge("chat", "other", "-m", "Hello")
+    assert "--why" in demiurge("chat", "delete", "main").err
+    planned = demiurge("chat", "delete", "main", "--why", "she asked", "--dry-run").out
+    assert planned.startswith("Would delete the chat main: ")
+    assert "main" in demiurge("chat", "ls").out
+    assert demiurge("chat", "delete", "main", "--why", "she asked").out.startswith("Deleted the chat main: ")
+    assert [chat["chat_id"] for chat in demiurge("chat", "ls", "--json").document["chats"]] == ["other"]
+    assert [p for p in world.rglob("*") if p.is_file() and b"quokka-4711" in p.read_bytes()] == []
+    assert "erased by" in demiurge("chat", "show", "main").out
+    said = demiurge("chat", "main", "-m", "again")
+    assert (said.status, "was deleted" in said.err) == (1, True)
+    assert demiurge("journal", "verify").status == 0
+
+
+def test_the_model_names_a_chat_before_the_command_ends(demiurge: Any, provider: Any) -> None:
+    provider.title = "A Greeting"
+    provider.say(provider.answer(provider.text("Hello.")))
+    assert demiurge("chat", "-m", "Hello").out == "Hello.\n"
+    assert "A Greeting" in demiurge("chat", "ls").out
+    off = demiurge("chat", "second", "-m", "Hello", "--titles", "off")
+    assert "For all chats of this world from now on: --titles off." in off.err
+    demiurge("chat", "third", "-m", "Hello")
+    titles = [chat["title"] for chat in demiurge("chat", "ls", "--json").document["chats"]]
+    assert titles == ["", "", "A Greeting"]
+
+
 def test_a_chat_is_exported_whole(demiurge: Any, provider: Any, tmp_path: Path) -> None:
     provider.say(provider.answer(provider.text("Hello Ada.")))
     demiurge("chat", "-m", "I am Ada.")

@@ -89,8 +89,12 @@ def test_one_table_is_printed_as_csv_with_numbers_alone_and_an_empty_cell_for_an
     text = demiurge("cost", "--by", "chat", "--csv").out
     assert text.endswith("\r\n")
     assert text.count("\n") == text.count("\r\n") == 3
-    assert rows(text) == [
-        ["chat", "unit", "answers", "unpriced", "prompt_tokens", "completion_tokens", "cost_usd", "known_usd"],
+    header, *found = rows(text)
+    assert header == [
+        *("chat", "unit", "name", "answers", "unpriced", "prompt_tokens", "completion_tokens", "cost_usd", "known_usd")
+    ]
+    assert all(row.pop(2).startswith("Untitled, ") for row in found)
+    assert found == [
         ["free", "demiurge/Demiurge@1/free", "1", "1", "10", "5", "", "0"],
         ["paid", "demiurge/Demiurge@1/paid", "1", "0", "10", "5", "0.0000123", "0.0000123"],
     ]

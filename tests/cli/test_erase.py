@@ -19,8 +19,16 @@ def ref(demiurge: Run) -> str:
 
 def test_the_bytes_are_gone_and_it_is_recorded(demiurge: Run, ref: str, world: Path) -> None:
     done = demiurge("erase", ref, "--why", "asked to", "--json")
-    expected = {"ref": ref, "size": len(CANARY), "records": 0, "units": [], "unchecked": [], "done": True}
-    expected |= {"copies": [], "quotes": [], "inline": [], "lines": 0, "sessions": []}
+    expected = {
+        "refs": [ref],
+        "shared": [],
+        "size": len(CANARY),
+        "records": 0,
+        "units": [],
+        "unchecked": [],
+        "done": True,
+    }
+    expected |= {"copies": [], "shared": [], "quotes": [], "inline": [], "lines": 0, "sessions": []}
     assert done.document == expected
     assert [path for path in world.rglob("*") if path.is_file() and CANARY in path.read_bytes()] == []
     got = demiurge("blob", "get", ref, "--json")
@@ -65,7 +73,7 @@ def test_a_chat_with_an_erased_message_verifies_replays_and_goes_on(demiurge: Ru
     )
     done = demiurge("erase", message, "--why", "asked to", "--json").document
     assert done["records"] > 0
-    assert done["units"] == ["demiurge/Demiurge@1/main"]
+    assert done["units"] == ["demiurge/Demiurge@1/main", "demiurge/Titles@1/main"]
     found = demiurge("journal", "verify").document
     assert (found["ok"], found["erased"]) == (True, 1)
     replayed = demiurge("replay").document

@@ -127,7 +127,10 @@ def test_messages_that_quote_it_are_listed_and_erased_in_their_turn(demiurge: Ru
     quotes = {quote["name"]: quote for quote in done.document["quotes"]}
     answer, other = message(demiurge, "assistant"), message(demiurge, "user", chat="third")
     assert set(quotes) == {answer, other}
-    assert (quotes[other]["kind"], quotes[other]["units"]) == ("message", ["demiurge/Demiurge@1/third"])
+    assert (quotes[other]["kind"], quotes[other]["units"]) == (
+        "message",
+        ["demiurge/Demiurge@1/third", "demiurge/Titles@1/third"],
+    )
     assert holding(world) != []
     listed = demiurge("erase", answer, "--why", "asked to")
     assert listed.status == 0

@@ -46,7 +46,7 @@ async def test_the_only_cell_needs_no_key_over_http_either(served: Served) -> No
     ("words", "said"),
     [
         (("chat", "list"), "demiurge chat ls"),
-        (("chat", "delete", "main"), "demiurge erase REF"),
+        (("chat", "rm", "main"), "demiurge chat delete CHAT_ID"),
         (("tools", "list"), "Did you mean 'ls'?"),
         (("mcp", "remove", "x"), "Did you mean 'rm' or 'untrust'?"),
         (("tokens", "delete"), "Did you mean 'revoke'?"),

@@ -216,6 +216,25 @@ async def test_a_chat_is_archived_and_taken_back(served: Served) -> None:
     assert (await listed(), await listed(archived=True)) == (["c1", "c2"], [])
 
 
+async def test_a_chat_is_deleted_by_a_user_with_a_reason(served: Served) -> None:
+    user, viewer = await served.client(), await served.client("viewer")
+    served.provider.say(served.provider.answer(served.provider.text("Good day, quokka.")))
+    await user.post("/api/chats/c1/messages", json={"text": "Hello, quokka", "wait": True})
+    why = {"why": "she asked"}
+    refused = [
+        (await viewer.delete("/api/chats/c1", params=why)).status_code,
+        (await user.delete("/api/chats/c1")).status_code,
+        (await user.delete("/api/chats/none", params=why)).status_code,
+    ]
+    assert refused == [403, 422, 404]
+    deleted = await user.delete("/api/chats/c1", params=why)
+    assert (deleted.status_code, deleted.json()["done"], deleted.json()["shared"]) == (200, True, [])
+    assert (await user.get("/api/chats")).json()["chats"] == []
+    assert (await user.get("/api/chats/c1")).status_code == 404
+    again = await user.post("/api/chats/c1/messages", json={"text": "Hello"})
+    assert (again.status_code, again.json()["code"]) == (409, "chat_deleted")
+
+
 async def test_a_chat_is_downloaded_whole(served: Served) -> None:
     served.provider.say(served.provider.answer(served.provider.text("Good day.")))
     user = await served.client()

@@ -104,6 +104,37 @@ async def test_a_chat_is_archived_and_found_among_the_archived_ones(screen: Scre
     await expect(rows.first).to_have_text("Chat 1")
 
 
+async def test_a_chat_is_deleted_with_a_reason_and_leaves_the_list(screen: Screen) -> None:
+    user = await screen.served.client()
+    for number in range(2):
+        await user.post("/api/chats", json={"chat_id": f"c{number}", "title": f"Chat {number}"})
+    page = await screen.page("/chats/c1")
+    rows = page.locator(".chat-list li")
+    await expect(rows).to_have_text(["Chat 1", "Chat 0"])
+    await page.get_by_role("button", name="Delete", exact=True).click()
+    await expect(page.get_by_label("Reason, which is recorded")).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("button", name="Delete", exact=True)).to_be_focused()
+    await page.get_by_role("button", name="Delete", exact=True).click()
+    await expect(page.get_by_role("button", name="Delete for good")).to_be_disabled()
+    await page.get_by_label("Reason, which is recorded").fill("she asked")
+    await page.get_by_role("button", name="Delete for good").click()
+    await expect(page.get_by_text("Choose a chat, or begin a new one.")).to_be_visible()
+    await expect(rows).to_have_text(["Chat 0"])
+    assert (await user.get("/api/chats/c1")).status_code == 404
+
+
+async def test_a_title_that_the_model_proposes_appears_by_itself(screen: Screen) -> None:
+    screen.served.provider.title = "Planting a Hedge"
+    screen.served.provider.say(screen.served.provider.answer(screen.served.provider.text("In autumn.")))
+    page = await screen.page("/chats")
+    await page.get_by_role("button", name="New chat").click()
+    await page.get_by_label("Message", exact=True).fill("When do I plant a hedge?")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Planting a Hedge")).to_be_visible()
+    await expect(page.locator(".chat-list li")).to_have_text(["Planting a Hedge"])
+
+
 async def test_only_a_user_is_offered_to_rename_and_archive(screen: Screen) -> None:
     user = await screen.served.client()
     await user.post("/api/chats", json={"chat_id": "c1", "title": "Chat 1"})
@@ -111,6 +142,7 @@ async def test_only_a_user_is_offered_to_rename_and_archive(screen: Screen) -> N
     await expect(page.get_by_role("heading", name="Chat 1")).to_be_visible()
     await expect(page.get_by_role("button", name="Rename")).to_have_count(0)
     await expect(page.get_by_role("button", name="Archive", exact=True)).to_have_count(0)
+    await expect(page.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
 
 
 async def test_a_chat_is_downloaded_from_its_head(screen: Screen) -> None:

@@ -226,14 +226,17 @@ def report(unpriced: int) -> dict[str, Any]:
         "since": "2026-11-22",
         "until": "2026-11-23",
         "total": total,
-        "by_chat": [{**known, "chat": "one", "unit": "u"}, {**second, "chat": None, "unit": "other/Unit@1"}],
+        "by_chat": [
+            {**known, "chat": "one", "unit": "u", "name": "One"},
+            {**second, "chat": None, "unit": "o/U@1", "name": "o/U@1"},
+        ],
         "by_day": [{**known, "day": "2026-11-22"}, {**second, "day": "2026-11-23"}],
         "by_model": [{**known, "model": "p/a"}, {**second, "model": "p/b"}],
         "by_tool": [
             {**second, "tool": "find", "shared": 1, "calls": 3},
             {**known, "tool": None, "shared": 0, "calls": 0},
         ],
-        "budgets": [{**BUDGET, "chat": "one", "unit": "u"}],
+        "budgets": [{**BUDGET, "chat": "one", "unit": "u", "name": "One"}],
     }
 
 
@@ -249,11 +252,11 @@ async def test_check_22_a_cost_that_is_not_known_is_never_0(screen: Screen, unpr
     cell = page.get_by_role("group", name="Cost by day").locator("tr").last.locator("td").first
     await expect(cell).to_have_text(said)
     await expect(page.locator("main")).to_contain_text(f"The cost of {unpriced} of them is not known.")
-    await expect(page.get_by_role("group", name="Cost by chat").get_by_role("link", name="one")).to_be_visible()
+    await expect(page.get_by_role("group", name="Cost by chat").get_by_role("link", name="One")).to_be_visible()
     tools = page.get_by_role("group", name="Cost by tool").locator("tbody tr")
     await expect(tools.locator("th")).to_have_text(["find", "(no tool)"])
     await expect(page.locator("main")).to_contain_text("is in the row of each")
-    await expect(page.get_by_label("Budgets that near their end")).to_have_text("one: Nine of ten.")
+    await expect(page.get_by_label("Budgets that near their end")).to_have_text("One: Nine of ten.")
     bars = page.locator(".chart svg > rect")
     await expect(bars).to_have_count(2)
     assert await bars.last.get_attribute("fill") == "url(#hatched)"

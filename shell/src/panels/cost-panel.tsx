@@ -35,13 +35,13 @@ export default function CostPanel() {
               <ul className="problem" aria-label="Budgets that near their end">
                 {data.budgets.map((each) => (
                   <li key={`${each.unit} ${each.account} ${each.dimension}`}>
-                    <bdi className="wrap">{each.chat ?? each.unit}</bdi>: {each.says}
+                    <bdi className="wrap">{each.name}</bdi>: {each.says}
                   </li>
                 ))}
               </ul>
             )}
             <DayChart report={data} />
-            <SumTable name="Chat" total={data.total} rows={data.by_chat.map((each) => [each.chat ?? each.unit, each, each.chat === null ? undefined : `/chats/${encodeURIComponent(each.chat)}`])} />
+            <SumTable name="Chat" total={data.total} rows={data.by_chat.map((each) => [each.name, each, each.chat === null ? undefined : `/chats/${encodeURIComponent(each.chat)}`])} />
             <SumTable name="Day" total={data.total} rows={data.by_day.map((each) => [each.day, each])} />
             <SumTable name="Model" total={data.total} rows={data.by_model.map((each) => [each.model, each])} />
             <SumTable name="Tool" total={data.total} rows={data.by_tool.map((each) => [each.tool ?? "(no tool)", each])} />
@@ -123,7 +123,7 @@ function SumTable({ name, total, rows }: SumTableProps) {
         </thead>
         <tbody>
           {rows.slice(0, shown).map(([label, sum, href]) => (
-            <tr key={label}>
+            <tr key={href ?? label}>
               <th scope="row">
                 {href === undefined ? (
                   <bdi className="wrap">{label}</bdi>

@@ -87,8 +87,10 @@ export async function patch<T>(path: string, body: unknown): Promise<T> {
   return (await send("PATCH", path, JSON.stringify(body), { "content-type": "application/json" })).json();
 }
 
-export async function remove(path: string): Promise<void> {
-  await send("DELETE", path);
+/** Returns the answer to a DELETE; undefined if it has no content. */
+export async function remove<T = void>(path: string): Promise<T> {
+  const answer = await send("DELETE", path);
+  return answer.status === 204 ? (undefined as T) : answer.json();
 }
 
 export async function postBytes<T>(path: string, bytes: Blob): Promise<T> {

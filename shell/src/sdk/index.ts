@@ -85,6 +85,9 @@ export const messagePost = (chat: string, text: string, attachments: NewAttachme
   post<{ request_id: number; seq: number }>(`/api/chats/${part(chat)}/messages`, { text, attachments, ...terms });
 export const chatRename = (chat: string, title: string) => patch<ChatSummary>(`/api/chats/${part(chat)}`, { title });
 export const chatArchive = (chat: string, archived: boolean) => patch<ChatSummary>(`/api/chats/${part(chat)}`, { archived });
+/** Erases what was said in a chat for good. `done` is false while something that can't be erased holds its words. */
+export const chatDelete = (chat: string, why: string) =>
+  remove<{ done: boolean }>(`/api/chats/${part(chat)}?why=${encodeURIComponent(why)}`);
 export const chatExportPath = (chat: string, format: "json" | "markdown") => apiPath(`/api/chats/${part(chat)}/export`, { format });
 /** Makes a chat with the history of an exported one. */
 export const chatImport = (exported: unknown) => post<ChatSummary>("/api/chats/import", exported);

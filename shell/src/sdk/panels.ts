@@ -104,11 +104,11 @@ export interface CostReport {
   since: string;
   until: string;
   total: CostSum;
-  by_chat: (CostSum & { chat: string | null; unit: string })[];
+  by_chat: (CostSum & { chat: string | null; unit: string; name: string })[];
   by_day: (CostSum & { day: string })[];
   by_model: (CostSum & { model: string })[];
   by_tool: (CostSum & { tool: string | null; shared: number; calls: number })[];
-  budgets: (BudgetUsed & { chat: string | null; unit: string })[];
+  budgets: (BudgetUsed & { chat: string | null; unit: string; name: string })[];
 }
 
 export interface EffectDecisions {

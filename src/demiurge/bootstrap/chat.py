@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
-from demiurge.apps.demiurge import CHAT
+from demiurge.apps.demiurge import CHAT, TITLES
 from demiurge.bootstrap.backend import Backend, OnFrame
-from demiurge.bootstrap.backend.message_body import MessageBody
 from demiurge.bootstrap.backend.operations import OPERATIONS
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.backend.visibility import sees_records
+from demiurge.bootstrap.chat_erasure import erase_chat
 from demiurge.bootstrap.chat_export import ChatExport, export_chat
 from demiurge.bootstrap.chat_fields import require_fields
+from demiurge.bootstrap.chat_messages import shown_messages
 from demiurge.bootstrap.chat_state import ChatCell, ChatSettings, ChatStanding, Failed, Said
-from demiurge.bootstrap.decided_calls import with_decisions
-from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.message_body import (
     MAX_TITLE,
     Attachment,
-    load_body,
-    load_findings,
-    load_view,
     store_attachments,
     store_title,
 )
@@ -37,7 +34,7 @@ from demiurge.bootstrap.reply import Reply, ToolCallView
 from demiurge.bootstrap.reply_claims import ReplyClaims, check_answers, require_role
 from demiurge.bootstrap.toolset import toolset_event
 from demiurge.bootstrap.trace_view import TraceTree, records_of_chat, trace_trees
-from demiurge.bootstrap.turn_outcome import failures_of, messages_from, reply_of
+from demiurge.bootstrap.turn_outcome import failures_of, messages_from, refusal_of, reply_of
 from demiurge.bootstrap.turn_reader import TurnReader
 from demiurge.errors import Conflict, InvalidValue, NotFound, UsageError
 from demiurge.sessions.session import Session
@@ -48,12 +45,11 @@ from demiurge.wire.items import ToolChoice
 from demiurge.world.history.call_state import STOPPED
 from demiurge.world.host import Accepted
 from demiurge.world.messages import user_blob
+from demiurge.world.retention.erasure import Erasure
 from demiurge.world.sessions import Sessions
 from demiurge.world.unit import Unit
 
 __all__ = ["MAX_TITLE", "Chat", "Reply", "ToolCallView"]
-
-REFUSED = "demiurge/ChatFailed@1"
 
 TRIES = 50
 """How often a message is submitted again because the message of another process came first."""
@@ -72,6 +68,10 @@ class Chat:
     def unit(self) -> Unit:
         """The unit of the chat."""
         return Unit(CHAT, self.id)
+
+    @property
+    def _titles(self) -> Unit:
+        return Unit(TITLES, self.id)
 
     @property
     def _cell(self) -> ChatCell:
@@ -104,6 +104,13 @@ class Chat:
             if conflict.code != "key_taken":
                 raise
 
+    async def wait_for_title(self, at_most_s: float) -> None:
+        """Waits until the model has named the chat, if it was asked to; at most so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most_s):
+                for unit in (self._titles, self.unit):
+                    await settle(self.backend, str(unit), None)
+
     async def rename(self, title: str) -> None:
         """Gives the chat another title, also while a turn goes on. Raises InvalidValue (`title`; `older_definitions`),
         NotFound (`chat_unknown`)."""
@@ -119,6 +126,27 @@ class Chat:
         """Takes the chat back into the lists. Raises as `archive`."""
         await self._change("demiurge/ChatArchived@1", "archive", {"archived": False})
 
+    async def delete(self, why: str, *, dry_run: bool = False) -> Erasure:
+        """Closes the chat for good and erases its words: messages, answers, results, attachments, its title, and all
+        copies of these. What other chats name too stays (`shared`). The record keeps who did so and `why`; a deleted
+        chat is in no list and takes no message. With `dry_run` it only returns what would go. Done again, it goes on
+        where it was interrupted.
+
+        Raises as `archive` and `World.erase`; Conflict (`chat_busy`: stop the turn that goes on first)."""
+        standing = await self.standing()
+        if standing is None:
+            raise self._unknown()
+        if standing.is_open:
+            raise Conflict(f"The last turn of chat {self.id} is not over: wait for it, or stop it.", code="chat_busy")
+        if not dry_run and not standing.deleted:
+            await self._change("demiurge/ChatDeleted@1", "delete", {})
+        if not dry_run:
+            await self.backend.run.cancel(str(self._titles), STOPPED)
+        erasure = await erase_chat(self._cell, why, dry_run=dry_run)
+        if not dry_run:
+            self.sessions.forget(map(Unit.parse, erasure.sessions))
+        return erasure
+
     async def take_history(self, messages: Sequence[Mapping[str, Any]], first_message_at_ms: int | None) -> None:
         """Takes the history of another chat (`World.import_chat`). Raises Conflict (`chat_used`: it has its own)."""
         fields = {"messages": messages, "first_message_at_ms": first_message_at_ms}
@@ -126,7 +154,9 @@ class Chat:
 
     async def _change(self, schema: str, option: str, fields: Mapping[str, Any]) -> None:
         require_fields(option, await self._lacking())
-        refused = self._refusal(await self.backend.run.submit(schema, {"chat_id": self.id, **fields}, None, None))
+        refused = refusal_of(
+            self.backend, await self.backend.run.submit(schema, {"chat_id": self.id, **fields}, None, None)
+        )
         if refused is not None:
             raise self._unknown() if refused.code == "chat_unknown" else Conflict(refused.message, code=refused.code)
 
@@ -177,7 +207,7 @@ class Chat:
             if said is None:
                 continue
             request_id, accepted = said
-            refused = self._refusal(accepted)
+            refused = refusal_of(self.backend, accepted)
             if refused is None:
                 return await self.wait(request_id, on_frame)
             if refused.code not in quicker:
@@ -212,7 +242,7 @@ class Chat:
             if said is None:
                 continue
             request_id, accepted = said
-            refused = self._refusal(accepted)
+            refused = refusal_of(self.backend, accepted)
             if refused is None:
                 return Said(request_id, accepted)
             if refused.code in ("bad_attachment", "bad_message", "not_in_toolset"):
@@ -268,7 +298,7 @@ class Chat:
             event = {"chat_id": self.id, **value}
             accepted = await self.backend.run.submit("demiurge/ChatTools@1", event, None, None)
             await self.resume()
-            refused = self._refusal(accepted)
+            refused = refusal_of(self.backend, accepted)
             if refused is None:
                 return
             if refused.code != "chat_busy":
@@ -313,16 +343,6 @@ class Chat:
         return self.backend.run.put_blob(
             canonical_json.encode({**canonical_json.parse_object(message), "said_in": [self.id, request_id]})
         )
-
-    def _refusal(self, accepted: Accepted) -> Failed | None:
-        """Returns why the chat did not take a message (`chat_unknown`, `chat_busy`, `request_stale`); None if it
-        did."""
-        for record in Journal(self.backend).read(accepted.unit, accepted.seq + 1):
-            if record.is_ingress:
-                break
-            if record.kind == "event" and record.body["schema"] == REFUSED:
-                return Failed(record.body["value"]["code"], record.body["value"]["message"])
-        return None
 
     async def resume(self, on_frame: OnFrame | None = None) -> None:
         """Continues an open turn until it ends or waits for a person. `on_frame` gets the frames of this turn alone."""
@@ -386,29 +406,10 @@ class Chat:
 
         `tool` is the outcome of a call: `{id, name, ok, error_code, message, view_ref, replayed, state, result}`, for a
         caller who sees records with `content` and `value` (`ToolCallView`); `result` is the redacted view."""
-        messages = await messages_from(self._cell, since)
-        if messages is None:
+        shown = await shown_messages(self._cell, since)
+        if shown is None:
             raise self._unknown()
-        shown, whole = [], sees_records(self.backend.caller)
-        for message in messages:
-            if (message.tool is not None or message.role == "system") and not whole:
-                body = MessageBody()  # the text that only the model is given; of a result its public view is shown
-            else:
-                body = load_body(self.backend, message.message_ref)
-            entry = {"request_id": message.request_id, "role": message.role, "ref": message.message_ref}
-            entry["text"] = body.text
-            if message.tool is not None:
-                result = load_view(self.backend, message.tool.view_ref)
-                told = {"content": body.text, "value": body.value} if whole else {}
-                entry |= {"text": "", "tool": {**message.tool.shown, "result": result, **told}}
-            if findings := load_findings(self.backend, message.findings_ref):
-                entry["findings"] = [asdict(finding) for finding in findings]
-            entry |= {name: True for name in ("refused", "imported") if getattr(message, name)}
-            for name in ("attachments", "tool_calls", "erased", "skip_tool_catalog"):
-                if found := getattr(body, name):
-                    entry[name] = found
-            shown.append(entry)
-        return await with_decisions(self.backend, self.id, shown)
+        return shown
 
     async def export(self) -> ChatExport:
         """Returns the whole chat, for a caller who sees records. Raises UsageError (`role_missing`), NotFound."""

@@ -15,10 +15,18 @@ from demiurge.values.schema import Schemas
 __all__ = ["lacking_fields", "require_fields"]
 
 _NEWER: Final = {
-    "demiurge/ChatState@1": ("own_max_tokens", "own_tools_ref", "title_ref", "first_message_at_ms", "archived"),
+    "demiurge/ChatState@1": (
+        "own_max_tokens",
+        "own_tools_ref",
+        "title_ref",
+        "first_message_at_ms",
+        "archived",
+        "deleted",
+    ),
     "demiurge/ChatCreated@1": ("title_ref",),
     "demiurge/ChatRenamed@1": ("title", "title_ref"),
     "demiurge/ChatArchived@1": ("archived",),
+    "demiurge/ChatDeleted@1": ("chat_id",),
     "demiurge/ChatImported@1": ("messages",),
     "demiurge/ChatTools@1": ("tools_ref", "tool_choice"),
     "demiurge/UserMessage@1": ("own_max_tokens", "catalog_ref"),
@@ -29,6 +37,7 @@ _NEEDED: Final = {
     "rename": ("demiurge/ChatRenamed@1.title_ref", "demiurge/ChatState@1.title_ref"),
     "import": ("demiurge/ChatImported@1.messages",),
     "archive": ("demiurge/ChatArchived@1.archived", "demiurge/ChatState@1.archived"),
+    "delete": ("demiurge/ChatDeleted@1.chat_id", "demiurge/ChatState@1.deleted"),
     "use_tools": ("demiurge/ChatTools@1.tools_ref", "demiurge/ChatState@1.own_tools_ref"),
 }
 """The fields that each option or method of `Chat` needs in the definitions of a world."""

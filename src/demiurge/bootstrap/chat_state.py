@@ -41,7 +41,7 @@ UNTITLED: Final = "Untitled"
 MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 STANDING: Final[Mapping[str, Only]] = {
-    **dict.fromkeys(("title", "title_ref", "created_at_ms", "first_message_at_ms", "archived"), "all"),
+    **dict.fromkeys(("title", "title_ref", "created_at_ms", "first_message_at_ms", "archived", "deleted"), "all"),
     "last_request_id": "all",
     "messages": "length",
     "turn": TURN,
@@ -184,6 +184,7 @@ class ChatStanding:
     created_at_ms: int | None = None
     first_message_at_ms: int | None = None
     archived: bool = False
+    deleted: bool = False
 
     @property
     def name(self) -> str:
@@ -253,6 +254,7 @@ class ChatCell:
             state["created_at_ms"],
             state.get("first_message_at_ms"),
             bool(state.get("archived")),
+            bool(state.get("deleted")),
         )
 
     async def settings(self, lacking: Collection[str]) -> ChatSettings | None:

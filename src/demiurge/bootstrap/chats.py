@@ -52,7 +52,7 @@ async def each_chat(
             continue
         key = Unit.parse(head.unit).key
         standing = await ChatCell(backend, key).standing(lacking)
-        if standing is not None and standing.archived == archived:
+        if standing is not None and not standing.deleted and standing.archived == archived:
             yield summary_of(key, standing, waiting=head.unit in waiting, position=head.position)
 
 

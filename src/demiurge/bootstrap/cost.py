@@ -15,17 +15,18 @@ time may count to the day before or after the requested ones.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
-from demiurge.apps.demiurge import CHAT
+from demiurge.apps.demiurge import CHAT, TITLES
 from demiurge.bootstrap.answer_cost import costs_in_usages
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.budget_notices import budgets_near_end
+from demiurge.bootstrap.chat_state import ChatCell
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.records_by_day import day_of, first_day, first_record, record_at
 from demiurge.errors import NotFound
@@ -87,8 +88,9 @@ def cost_of_world(backend: Backend, until: date, days: int = DAYS, chat_id: str 
     total, by_chat, by_day, by_model, by_tool, tools}`. `total`, and each entry of the lists beside its `chat` (with its
     `unit`), `day`, `model` or `tool`, is `{answers, unpriced, prompt_tokens, completion_tokens, cost_usd, known_usd}`.
 
-    `chat` is None for a unit that is no chat; a model is named with its provider, `openai-responses/gpt-5`. `unpriced`
-    counts the answers of unknown cost. A request that ended without an answer is not counted.
+    `chat` is None for a unit that is no chat; the request for a chat's title counts as the chat's. A model is named
+    with its provider, `openai-responses/gpt-5`. `unpriced` counts the answers of unknown cost. A request that ended
+    without an answer is not counted.
 
     An entry of `by_tool` is about the answers that read a result of the tool; `tool` None: that read none. `shared` of
     them read results of other tools too. `calls` are the tool's calls. `reported_tokens` and `reported_usd` are what
@@ -117,11 +119,21 @@ def cost_of_world(backend: Backend, until: date, days: int = DAYS, chat_id: str 
 async def cost_with_budgets(
     backend: Backend, until: date, days: int = DAYS, chat_id: str | None = None
 ) -> dict[str, Any]:
-    """Returns what `cost_of_world` does and `budgets`: the limits that near their end, of the units in `by_chat`, each
-    as `{chat, unit, account, dimension, used, limit, unpriced, says}`. Raises as `cost_of_world`."""
+    """Returns what `cost_of_world` does, with the `name` of each chat (of another unit: the unit), and `budgets`: the
+    limits that near their end, of the units in `by_chat`, each as `{chat, unit, name, account, dimension, used, limit,
+    unpriced, says}`. Raises as `cost_of_world`."""
     found = await asyncio.to_thread(cost_of_world, backend, until, days, chat_id)
-    near = await budgets_near_end(backend, [part["unit"] for part in found["by_chat"]])
-    return found | {"budgets": [_of_unit(unit) | asdict(use) for unit, uses in near.items() for use in uses]}
+    lacking = (await backend.read.info()).get("lacking", ())
+    names = {part["unit"]: await _name(backend, part, lacking) for part in found["by_chat"]}
+    near = await budgets_near_end(backend, list(names))
+    budgets = [_of_unit(unit) | {"name": names[unit]} | asdict(use) for unit, uses in near.items() for use in uses]
+    by_chat = [{"name": names[part["unit"]], **part} for part in found["by_chat"]]
+    return found | {"by_chat": by_chat, "budgets": budgets}
+
+
+async def _name(backend: Backend, part: Mapping[str, Any], lacking: Collection[str]) -> str:
+    standing = await ChatCell(backend, part["chat"]).standing(lacking) if part["chat"] is not None else None
+    return standing.name if standing is not None else str(part["unit"])
 
 
 def _scan(backend: Backend, unit: Unit | None, since: date, until: date) -> _Scan:
@@ -129,7 +141,7 @@ def _scan(backend: Backend, unit: Unit | None, since: date, until: date) -> _Sca
     intents: dict[tuple[str, int], Record] = {}
     unread: dict[str, set[str]] = {}  # by unit: the tools whose results no answer has read yet
     first = first_record(backend, unit, since)
-    for record in Journal(backend).read(unit, first, kinds=("intent", "receipt")):
+    for record in _records(backend, unit, first):
         if record.kind == "intent":
             intents[record.unit, record.unit_seq] = record
             continue
@@ -152,11 +164,19 @@ def _scan(backend: Backend, unit: Unit | None, since: date, until: date) -> _Sca
     return found
 
 
+def _records(backend: Backend, unit: Unit | None, first: int) -> Iterator[Record]:
+    """Yields the intents and receipts of all units, or of a chat and the request for its title."""
+    kinds = ("intent", "receipt")
+    yield from Journal(backend).read(unit, first, kinds=kinds)
+    if unit is not None:
+        yield from Journal(backend).read(Unit(TITLES, unit.key), kinds=kinds)
+
+
 def _answer(intent: Record, receipt: Record, day: date, tools: frozenset[str]) -> _PricedAnswer:
     params, payload = intent.body["params"], receipt.body["payload"]
     used = payload.get("token_usage") or {}
     return _PricedAnswer(
-        receipt.unit,
+        _chat_of(receipt.unit),
         day.isoformat(),
         f"{params['provider']}/{params['model']}",
         used.get("prompt", 0),
@@ -224,6 +244,12 @@ def _record(backend: Backend, unit: str, seq: int) -> Record:
     found = record_at(backend, unit, seq)
     assert found is not None, "a record's cause is before it"
     return found
+
+
+def _chat_of(name: str) -> str:
+    """Returns the unit whose cost an answer is: the chat, for its title."""
+    unit = Unit.parse(name)
+    return str(Unit(CHAT, unit.key)) if unit.module == TITLES else name
 
 
 def _of_unit(name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ in the fork.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from demiurge.bootstrap.lost_entries import doubt_again
@@ -109,12 +109,14 @@ class WorldLedger:
             with self._readable() as ledger:
                 ledger.copy_to(folder / _NAME)
 
-    def forget(self, data: bytes, words: ErasedWords, *, dry_run: bool) -> tuple[list[Mention], list[Mention]]:
-        """Erases the result that a tool's message shows, and returns where else the ledger contains its words: in
-        results of other calls, and in keys, which can't be erased. The entry of the call stays, so the call does not
-        run again."""
+    def forget(
+        self, blobs: Collection[bytes], words: ErasedWords, *, dry_run: bool
+    ) -> tuple[list[Mention], list[Mention]]:
+        """Erases the results that messages of tools show, and returns where else the ledger contains their words: in
+        results of other calls, and in keys, which can't be erased. The entry of a call stays, so the call does not run
+        again."""
         ledger = self.existing()
-        return ([], []) if ledger is None else _forget(ledger, data, words, dry_run=dry_run)
+        return ([], []) if ledger is None else _forget(ledger, blobs, words, dry_run=dry_run)
 
     def close(self) -> None:
         for ledger in (self._open, self._looked):
@@ -165,16 +167,16 @@ def _as_loss(error: Damaged) -> Damaged:
 
 
 def _forget(
-    ledger: SqliteEffectLedger, data: bytes, words: ErasedWords, *, dry_run: bool
+    ledger: SqliteEffectLedger, blobs: Collection[bytes], words: ErasedWords, *, dry_run: bool
 ) -> tuple[list[Mention], list[Mention]]:
-    message = message_of(data)
-    shown = "".join(_texts(message["content"])) if message is not None and message["role"] == "tool" else None
+    messages = [message for message in map(message_of, blobs) if message is not None and message["role"] == "tool"]
+    shown = ["".join(_texts(message["content"])) for message in messages]
     gone, quotes, inline = [], [], []
     for row in ledger.results():
         mention = Mention("ledger", f"{row.slot.tool_name} {row.slot.key}")
         if words.copied_in(row.slot.key):
             inline.append(mention)
-        if (shown is not None and _is_shown(row, shown)) or any(part.data == data for part in row.parts):
+        if _is_shown(row, shown) or any(part.data in blobs for part in row.parts):
             gone.append(row.slot)
         elif any(words.copied_in(text) for text in (row.message, row.rendering or "", row.value)):
             quotes.append(mention)
@@ -189,8 +191,9 @@ def _texts(content: str | Sequence[Mapping[str, str]]) -> Iterator[str]:
         yield part.get("text", "")
 
 
-def _is_shown(row: LedgerRow, content: str) -> bool:
-    """Returns whether this is the text that a model was given, or a text of which it was told the address."""
+def _is_shown(row: LedgerRow, contents: Sequence[str]) -> bool:
+    """Returns whether this is a text that a model was given, or one of which it was told the address."""
     rendering = row.rendering if row.rendering is not None else row.value.decode("utf-8", "replace")
     text = join_text(row.message, "" if row.excluded else rendering)
-    return bool(text) and (text == content or ref_of(text.encode()) in content)
+    ref = ref_of(text.encode())
+    return bool(text) and any(text == content or ref in content for content in contents)

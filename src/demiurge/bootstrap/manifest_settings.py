@@ -19,7 +19,7 @@ from demiurge.values.refs import parse_ref
 from demiurge.world.manifest import Folder, Problem, problems
 from demiurge.world.manifest.shapes import did_you_mean
 
-__all__ = ["EVIDENCE", "SETTINGS", "Evidence", "folder_problems"]
+__all__ = ["EVIDENCE", "SETTINGS", "TITLES", "Evidence", "Titles", "folder_problems"]
 
 MOST: Final = 2**63 - 1
 """The largest whole number of a setting."""
@@ -33,6 +33,12 @@ Evidence = Literal["off", "mark", "retry", "refuse"]
 """The consequence of an answer whose evidence does not hold (docs/evidence.md)."""
 
 EVIDENCE: Final[tuple[Evidence, ...]] = get_args(Evidence)
+
+
+Titles = Literal["auto", "always", "off"]
+"""The models that are asked for the title of a chat (docs/chats.md#titles)."""
+
+TITLES: Final[tuple[Titles, ...]] = get_args(Titles)
 
 
 class Setting(NamedTuple):
@@ -80,6 +86,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "system_ref": Setting("the ref of a blob", lambda value: isinstance(value, str) and _holds(parse_ref, value)),
     "prompt_catalog": _one_of("auto", "index", "full", "off"),
     "evidence": _one_of(*EVIDENCE),
+    "titles": _one_of(*TITLES),
     "chief": Setting("a provider and a model, such as anthropic/claude-sonnet-4-5", _is_model),
     "deferred": _one_of(*DEFERRED_SETTINGS),
     "core_pack": _one_of(*CORE_PACK_SETTINGS),

@@ -15,7 +15,7 @@ from demiurge.bootstrap.connections import Connections
 from demiurge.bootstrap.issues import IssueBoard
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.manifest import Code
-from demiurge.bootstrap.manifest_settings import Evidence
+from demiurge.bootstrap.manifest_settings import Evidence, Titles
 from demiurge.bootstrap.mcp_servers import McpServers
 from demiurge.bootstrap.opening import Opening
 from demiurge.bootstrap.prompt_tools import PromptToolRegistry
@@ -72,6 +72,7 @@ class OpenedWorld(WorldLifetime):
         temperature: float | str | None = None,
         window_turns: int | None = None,
         evidence: Evidence | None = None,
+        titles: Titles | None = None,
         environment: Mapping[str, str] | None = None,
         create: bool = True,
         perform: bool = True,
@@ -107,7 +108,9 @@ class OpenedWorld(WorldLifetime):
           it needs no key, is recorded as the provider `python`, and answers in this process alone.
         - `max_tokens`: the most tokens of an answer in chats that have no limit of their own; `temperature`: 0 to 2;
           `window_turns`: how many turns of a chat the model is told; `evidence`: what becomes of an answer whose
-          evidence does not hold, "off", "mark", "retry" or "refuse". None keeps the setting of the manifest.
+          evidence does not hold, "off", "mark", "retry" or "refuse"; `titles`: whether the model is asked for the
+          title of a chat, "auto" (not a local model, nor one of this process), "always" or "off". None keeps the
+          setting of the manifest.
         - `environment`: the variables that hold keys and folders; None is `os.environ`.
         - `create`: False raises NotFound if there is no world.
         - `perform`: False takes events in and leaves their effects to the process that opens the world next.
@@ -161,6 +164,7 @@ class OpenedWorld(WorldLifetime):
                 temperature=temperature,
                 window_turns=window_turns,
                 evidence=evidence,
+                titles=titles,
                 create=create,
                 perform=perform,
                 read_only=read_only,

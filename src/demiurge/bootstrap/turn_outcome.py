@@ -13,6 +13,7 @@ from typing import Final
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.answer_cost import cost_of_answers
+from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.message_body import MessageBody
 from demiurge.bootstrap.budget_notices import budgets_near_end
 from demiurge.bootstrap.chat_state import ChatCell, ChatMessage, Failed
@@ -22,10 +23,13 @@ from demiurge.bootstrap.reply import Reply
 from demiurge.bootstrap.turn_reader import TurnReader
 from demiurge.errors import DemiurgeError
 from demiurge.values.money import dollars_text, whole_micros
+from demiurge.world.host import Accepted
 from demiurge.world.unit import Unit
 from demiurge.world.usage import MICROS_PER_CENT
 
-__all__ = ["failures_of", "messages_from", "reply_of"]
+__all__ = ["failures_of", "messages_from", "refusal_of", "reply_of"]
+
+REFUSED: Final = "demiurge/ChatFailed@1"
 
 BROKEN_OFF: Final = frozenset(("bad_response", "cancelled", "provider_unavailable", "timeout", "truncated"))
 """The codes of a turn whose last request to a model may have done work and has no answer: nobody knows its cost."""
@@ -91,6 +95,17 @@ async def failures_of(cell: ChatCell, since: int = 0) -> dict[int, Failed]:
     out."""
     last = {message.request_id: message for message in await messages_from(cell, since) or () if message.tool is None}
     return await _reasons(cell, [request_id for request_id, message in last.items() if not _ends_well(cell, message)])
+
+
+def refusal_of(backend: Backend, accepted: Accepted) -> Failed | None:
+    """Returns why the chat did not take an event (`chat_unknown`, `chat_busy`, `request_stale`, `chat_deleted`); None
+    if it did."""
+    for record in Journal(backend).read(accepted.unit, accepted.seq + 1):
+        if record.is_ingress:
+            break
+        if record.kind == "event" and record.body["schema"] == REFUSED:
+            return Failed(record.body["value"]["code"], record.body["value"]["message"])
+    return None
 
 
 async def messages_from(cell: ChatCell, request_id: int) -> list[ChatMessage] | None:

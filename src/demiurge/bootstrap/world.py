@@ -23,7 +23,7 @@ from demiurge.bootstrap.cost import DAYS, cost_with_budgets, today
 from demiurge.bootstrap.fork import Fork, absolute
 from demiurge.bootstrap.manifest import read_definitions
 from demiurge.bootstrap.manifest_change import ENFORCED, OBSERVED, POLICY_SET, SETTINGS_SET, ManifestChange
-from demiurge.bootstrap.manifest_settings import Evidence
+from demiurge.bootstrap.manifest_settings import Evidence, Titles
 from demiurge.bootstrap.observing import Observing, observing
 from demiurge.bootstrap.opened_world import OpenedWorld
 from demiurge.bootstrap.policy_suggestion import PolicySuggestion, suggest_policy
@@ -159,7 +159,7 @@ class World(OpenedWorld):
         `dry_run` it only returns what it would remove. The result is not `done` while something that can't be erased
         contains the words: `inline` names it. Raises InvalidValue, NotFound, UsageError (`needed`: a node or code of
         the world), Conflict (`busy`), Damaged, Divergence, Unavailable (`erase` again finishes it)."""
-        erasure = await self.backend.keep.erase(ref, why, dry_run)
+        erasure = await self.backend.keep.erase([ref], why, [], dry_run)
         if not dry_run:
             self.sessions.forget(map(Unit.parse, erasure.sessions))
         return erasure
@@ -294,12 +294,15 @@ class World(OpenedWorld):
         require_policy(policy)
         await self.backend.keep.replace_manifest(ManifestChange(POLICY_SET, policy=policy))
 
-    async def set_chat_settings(self, *, system_prompt: str | None = None, evidence: Evidence | None = None) -> None:
-        """Puts a system prompt of 1 to 32,768 characters, or what becomes of answers whose evidence does not hold
-        ("off", "mark", "retry", "refuse"), in force for all chats, also when another process owns the world, until the
-        world is closed; each chat takes it at its next event. None changes nothing. Raises InvalidValue, UsageError
-        (`no_chats`, `role_missing`), Unavailable."""
-        settings = {} if evidence is None else {"evidence": evidence}
+    async def set_chat_settings(
+        self, *, system_prompt: str | None = None, evidence: Evidence | None = None, titles: Titles | None = None
+    ) -> None:
+        """Puts a system prompt of 1 to 32,768 characters, what becomes of answers whose evidence does not hold ("off",
+        "mark", "retry", "refuse"), or whether models propose titles ("auto", "always", "off"), in force for all chats,
+        also when another process owns the world, until the world is closed; each chat takes it at its next event. None
+        changes nothing. Raises InvalidValue, UsageError (`no_chats`, `role_missing`), Unavailable."""
+        given = {"evidence": evidence, "titles": titles}
+        settings = {name: value for name, value in given.items() if value is not None}
         prompt = checked_system_prompt(system_prompt) if system_prompt is not None else None
         if settings or prompt is not None:
             change = ManifestChange(SETTINGS_SET, settings=settings, system_prompt=prompt)

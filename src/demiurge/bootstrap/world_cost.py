@@ -40,13 +40,13 @@ class WorldCost:
         found = self.document
         facts: list[tuple[str, Cell]] = [("cost", _cost(self.total)), ("answers", self.total["answers"])]
         tables = [self._table(by) for by in ("chat", "day", "model", "tool") if self.by in (None, by)]
-        budgets = [f"{use['chat'] or use['unit']}: {use['says']}" for use in found["budgets"]]
+        budgets = [f"{use['name']}: {use['says']}" for use in found["budgets"]]
         return View(f"{found['since']} to {found['until']} (UTC)", "", facts, [*budgets, *tables])
 
     def _table(self, by: str) -> Table:
         rows = [
             (
-                part[by] if part[by] is not None else part.get("unit", "(no tool)"),
+                part["name"] if by == "chat" else part[by] if part[by] is not None else "(no tool)",
                 part["answers"],
                 part["prompt_tokens"],
                 part["completion_tokens"],

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from demiurge.bootstrap.manifest import Code
-from demiurge.bootstrap.manifest_settings import SETTINGS, Evidence
+from demiurge.bootstrap.manifest_settings import SETTINGS, Evidence, Titles
 from demiurge.bootstrap.world_tools import GivenTools
 from demiurge.errors import InvalidValue, UsageError
 from demiurge.models.port import LanguageModel
@@ -31,7 +31,7 @@ Ownership = Literal["keep", "take", "yield"]
 """The side of a process when two want to own a world: it keeps the world, takes it from one that yields it, or yields
 it to one that takes it."""
 
-CHAT_SETTINGS: Final = ("evidence", "max_tokens", "temperature", "window_turns")
+CHAT_SETTINGS: Final = ("evidence", "max_tokens", "temperature", "titles", "window_turns")
 """The settings of a manifest that options of the same name replace."""
 
 LOG = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class WorldOptions:
     temperature: float | str | None = None
     window_turns: int | None = None
     evidence: Evidence | None = None
+    titles: Titles | None = None
     create: bool = True
     perform: bool = True
     read_only: bool = False
@@ -84,10 +85,10 @@ class WorldOptions:
                 raise InvalidValue("is a whole number, at least 1", path=name)
         if self.temperature is not None:
             named["temperature"] = temperature_text(self.temperature)
-        if self.evidence is not None:
-            if not SETTINGS["evidence"].accepts(self.evidence):
-                raise InvalidValue(f"is {SETTINGS['evidence'].words}", path="evidence")
-            named["evidence"] = self.evidence
+        for name, word in (("evidence", self.evidence), ("titles", self.titles)):
+            if word is not None and not SETTINGS[name].accepts(word):
+                raise InvalidValue(f"is {SETTINGS[name].words}", path=name)
+            named[name] = word
         return {name: value for name, value in named.items() if value is not None}
 
     def __post_init__(self) -> None:

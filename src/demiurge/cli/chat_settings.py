@@ -1,4 +1,5 @@
-"""The options `--system` and `--evidence`: settings of all chats, put in force with a record and remembered."""
+"""The options `--system`, `--evidence` and `--titles`: settings of all chats, put in force with a record and
+remembered."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from demiurge.bootstrap import World
-from demiurge.bootstrap.manifest_settings import EVIDENCE
+from demiurge.bootstrap.manifest_settings import EVIDENCE, TITLES
 from demiurge.bootstrap.system_prompt import SystemPrompt, checked_system_prompt
 from demiurge.bootstrap.trust.world_profile import WorldProfile, remember, remembered_words
 from demiurge.cli import output
@@ -33,7 +34,12 @@ def _system_text(context: click.Context, parameter: click.Parameter, value: str 
 
 
 def chat_setting_options(command: F) -> F:
-    """Adds `--system` and `--evidence`, which are fields of `RunOptions`, to a command."""
+    """Adds `--system`, `--evidence` and `--titles`, which are fields of `RunOptions`, to a command."""
+    command = click.option(
+        "--titles",
+        type=click.Choice(TITLES),
+        help="Whether the model is asked for a chat's title; auto: not a local one. From now on; remembered.",
+    )(command)
     command = click.option(
         "--evidence",
         type=click.Choice(EVIDENCE),
@@ -48,17 +54,18 @@ def chat_setting_options(command: F) -> F:
 
 
 def put_chat_settings(world: World, portal: Portal, given: RunOptions) -> None:
-    """Puts the system prompt and the setting `evidence` of the options in force, also in another process that has the
-    world open, and remembers them for this world. Raises as `World.set_chat_settings` and `remember`."""
-    system, evidence = given.system, given.evidence
-    if system is None and evidence is None:
+    """Puts the system prompt and the settings `evidence` and `titles` of the options in force, also in another process
+    that has the world open, and remembers them for this world. Raises as `World.set_chat_settings` and `remember`."""
+    system, evidence, titles = given.system, given.evidence, given.titles
+    if system is None and evidence is None and titles is None:
         return
 
     def change(profile: WorldProfile) -> WorldProfile:
-        return replace(profile, system=system or profile.system, evidence=evidence or profile.evidence)
+        changed = replace(profile, system=system or profile.system, evidence=evidence or profile.evidence)
+        return replace(changed, titles=titles or profile.titles)
 
     before = portal.run(world.backend.read.info())["manifest"]
-    portal.run(world.set_chat_settings(system_prompt=system, evidence=evidence))
+    portal.run(world.set_chat_settings(system_prompt=system, evidence=evidence, titles=titles))
     remember(os.environ, settings().folder(), change)
     if portal.run(world.backend.read.info())["manifest"] != before:
         words = clipped(remembered_words(change(WorldProfile())))

@@ -1,4 +1,4 @@
-"""The verbs of `demiurge chat`: lists, shows, renames and exports conversations."""
+"""The verbs of `demiurge chat`: lists, shows, renames, exports and deletes conversations."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.call_arguments import arguments, change_text, result_text
 from demiurge.cli.chat_claims import claims
 from demiurge.cli.command import Command, Group
+from demiurge.cli.erase import tell
 from demiurge.cli.following import Follower
 from demiurge.cli.hints import runnable
 from demiurge.cli.settings import settings
@@ -128,6 +129,24 @@ def unarchive(chat_id: str) -> None:
     with opened() as (world, portal):
         portal.run(world.chat(chat_id).unarchive())
     output.result({"chat_id": chat_id, "archived": False}, f"Chat {chat_id} is in the lists again.")
+
+
+@verbs.command(name="delete", cls=Command)
+@click.argument("chat_id", metavar="CHAT_ID", callback=utf8_text)
+@click.option("--why", metavar="TEXT", required=True, callback=utf8_text, help="The reason, which is recorded.")
+@click.option("--dry-run", is_flag=True, help="Only list what would go.")
+def delete(chat_id: str, why: str, dry_run: bool) -> None:
+    """Delete a chat: erase its messages, answers, results, attachments and title for good, with all copies of them.
+
+    The journal records who did so and why. What other chats name too stays. This can't be undone; `archive` can.
+    """
+    if not why.strip():
+        raise click.UsageError("--why is empty.")
+    with opened() as (world, portal):
+        found = portal.run(world.chat(chat_id).delete(why, dry_run=dry_run))
+    verb = "Would delete" if dry_run else "Deleted"
+    texts = f"{len(found.refs)} texts and files and {len(found.copies)} copies of them"
+    tell(found, verb, [f"{verb} the chat {chat_id}: {texts}."], f"words of {chat_id}", dry_run=dry_run)
 
 
 @verbs.command(name="export", cls=Command)

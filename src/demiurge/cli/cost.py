@@ -16,6 +16,7 @@ from demiurge.cli.command import Command
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.models.prices import has_list_prices
+from demiurge.visible_text import visible_name
 
 __all__ = ["COST_TABLES", "command", "cost_lines"]
 
@@ -24,7 +25,7 @@ COST_TABLES: Final = ("chat", "day", "model", "tool")
 _SUMS: Final = ("answers", "unpriced", "prompt_tokens", "completion_tokens", "cost_usd", "known_usd")
 _CALLS: Final = ("shared", "calls", "unpriced_calls", "reported_tokens", "reported_usd")
 _COLUMNS: Final[Mapping[str, Sequence[str]]] = {
-    "chat": ("chat", "unit", *_SUMS),
+    "chat": ("chat", "unit", "name", *_SUMS),
     "day": ("day", *_SUMS),
     "model": ("model", *_SUMS),
     "tool": ("tool", *_SUMS, *_CALLS),
@@ -92,8 +93,8 @@ def cost_lines(document: Mapping[str, Any], by: str | None = None, chat_id: str 
     for key in COST_TABLES if by is None else (by,):
         rows = [_row(key, part) for part in document[f"by_{key}"]]
         if rows:
-            calls = ("CALLS",) if key == "tool" else ()
-            lines += ["", *output.table(rows, (key.upper(), *calls, "ANSWERS", "TOKENS", "COST"))]
+            more = {"tool": ("CALLS",), "chat": ("TITLE",)}.get(key, ())
+            lines += ["", *output.table(rows, (key.upper(), *more, "ANSWERS", "TOKENS", "COST"))]
             lines += _notes(document["by_tool"]) if key == "tool" else ()
     return lines
 
@@ -110,9 +111,9 @@ def _why_unknown(by_model: Sequence[Mapping[str, Any]]) -> str:
 
 def _row(key: str, part: Mapping[str, Any]) -> tuple[str, ...]:
     name = part[key] if part[key] is not None else part["unit"] if key == "chat" else "(no tool)"
-    calls = (str(part["calls"]),) if key == "tool" else ()
+    more = (str(part["calls"]),) if key == "tool" else (visible_name(part["name"]),) if key == "chat" else ()
     tokens = f"{part['prompt_tokens']}+{part['completion_tokens']}"
-    return str(name), *calls, str(part["answers"]), tokens, _cost(part)
+    return str(name), *more, str(part["answers"]), tokens, _cost(part)
 
 
 def _notes(by_tool: Sequence[Mapping[str, Any]]) -> list[str]:

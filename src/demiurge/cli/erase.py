@@ -12,9 +12,10 @@ from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
+from demiurge.world.retention.erasure import Erasure
 from demiurge.world.retention.traces import Mention
 
-__all__ = ["command"]
+__all__ = ["command", "tell"]
 
 
 @click.command(cls=Command, name="erase")
@@ -34,11 +35,20 @@ def command(ref: str, why: str, dry_run: bool) -> None:
     with opened() as (world, portal):
         found = portal.run(world.erase(ref, why, dry_run=dry_run))
     verb = "Would erase" if dry_run else "Erased"
-    lines = [f"{verb} {found.ref} ({found.size} bytes), which {found.records} records name."]
+    lines = [f"{verb} {ref} ({found.size} bytes), which {found.records} records name."]
     lines += [f"{verb} its copy {copy}." for copy in found.copies]
+    tell(found, verb, lines, f"the words of {ref}", dry_run=dry_run)
+
+
+def tell(found: Erasure, verb: str, lines: list[str], what: str, *, dry_run: bool) -> None:
+    """Writes the outcome of an erasure: `lines`, and what it left. `what`: the words that were to be erased. Raises
+    OutcomeError (`words_left`) if something that holds them can't be erased."""
     if found.lines:
         lines.append(f"{verb} {found.lines} typed lines.")
     lines += [f"Replay can't check all of {unit} any more: it read this." for unit in found.unchecked]
+    if found.shared:
+        lines.append("Other units name these too, so they stay:")
+        lines += [f"  {ref}" for ref in found.shared]
     if found.quotes:
         lines.append("These say some of its words, and stay:")
         lines += [f"  {_shown(mention)}" for mention in found.quotes]
@@ -57,7 +67,7 @@ def command(ref: str, why: str, dry_run: bool) -> None:
         output.write("\n".join(lines))
     raise OutcomeError(
         "words_left",
-        f"It is not done: the words of {ref} are also in {len(found.inline)} places that can't be erased. "
+        f"It is not done: {what} are also in {len(found.inline)} places that can't be erased. "
         "Remove this world's folder when nothing may be left of them.",
         document,
     )

@@ -25,7 +25,7 @@ __all__ = ["command"]
 @click.option("--at", type=click.IntRange(min=0), metavar="POSITION", help="Fork after this record; default: the last.")
 def command(folder: Path, at: int | None) -> None:
     """Make a new world in DIR, a new or empty folder, with this one's past. What is remembered for this world (tools,
-    hosts, policy, system prompt, evidence) is remembered for the new one too.
+    hosts, policy, system prompt, evidence, titles) is remembered for the new one too.
 
     `demiurge journal tail` shows positions; a position inside a step means the end of the step. Work that was open
     there ends in the new world as unknown_outcome. This world stays as it is.
@@ -63,7 +63,9 @@ def _keep_for_fork(fork: Path, profile: WorldProfile) -> str:
 
     def change(made: WorldProfile) -> WorldProfile:
         said = replace(made, tools=profile.tools, folders=profile.folders, policy=profile.policy)
-        return replace(said, hosts=profile.hosts, system=profile.system, evidence=profile.evidence)
+        return replace(
+            said, hosts=profile.hosts, system=profile.system, evidence=profile.evidence, titles=profile.titles
+        )
 
     try:
         saved = remember(os.environ, fork, change)

@@ -35,15 +35,15 @@ __all__ = ["command"]
 @click.option("--allow-host", metavar="HOST", multiple=True, help=ALLOW_HOST)
 @click.option("--policy", metavar="FILE", help="The tool policy to remember.")
 @chat_setting_options
-@click.option("--forget", is_flag=True, help="Forget the tools, hosts, policy, --system and --evidence first.")
+@click.option("--forget", is_flag=True, help="Forget the tools, hosts, policy and chat settings first.")
 def command(manifest: Path | None, forget: bool, **named: Any) -> None:
     """Make a world in the folder that -w names; an existing world is not changed.
 
     Prints a token for the HTTP API of a new world (role user). It is shown once; `demiurge tokens` lists, adds and
     revokes tokens.
 
-    --tools, --allow-host, --policy, --system and --evidence are remembered for this user, world and folder, so that
-    later commands need not name them.
+    --tools, --allow-host, --policy, --system, --evidence and --titles are remembered for this user, world and folder,
+    so that later commands need not name them.
     """
     folder = settings().folder().absolute()
     running = RunOptions(**named)

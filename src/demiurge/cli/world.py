@@ -14,7 +14,7 @@ import click
 
 from demiurge.bootstrap import World
 from demiurge.bootstrap.backend.ownership import is_open, last_change
-from demiurge.bootstrap.manifest_settings import Evidence
+from demiurge.bootstrap.manifest_settings import Evidence, Titles
 from demiurge.bootstrap.trust.world_profile import MOVED, NotRecalled, WorldProfile, recall, remember, remembered_words
 from demiurge.capabilities.http.hosts import checked_hosts
 from demiurge.cli import logs, output
@@ -58,8 +58,8 @@ class Opened(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """The options for running a world's effects. `tools`: dotted module names; `allow_host`: hosts that tools may ask;
-    `policy`: a file; `system`: the text of the system prompt and `evidence`: a setting, which `put_chat_settings` puts
-    in force."""
+    `policy`: a file; `system`: the text of the system prompt; `evidence`, `titles`: settings. `put_chat_settings` puts
+    these three in force."""
 
     tools: tuple[str, ...] = ()
     allow_host: tuple[str, ...] = ()
@@ -67,6 +67,7 @@ class RunOptions:
     base_url: str | None = None
     system: str | None = None
     evidence: Evidence | None = None
+    titles: Titles | None = None
     provider: str | None = None
     model: str | None = None
 
@@ -127,6 +128,7 @@ def opened(
             loaded.policy,
             loaded.system,
             evidence=loaded.evidence,
+            titles=loaded.titles,
             provider=requested.provider,
             model=requested.model,
             base_url=requested.base_url,
@@ -145,7 +147,7 @@ def opened(
         )
 
     with Portal() as portal:
-        without = _LoadedOptions() if loaded.remembered else loaded._replace(system=None, evidence=None)
+        without = _LoadedOptions() if loaded.remembered else loaded._replace(system=None, evidence=None, titles=None)
         may_forget = without != loaded and manifest is None
         try:
             world = begin(loaded)
@@ -172,8 +174,8 @@ def _require_no_options(requested: RunOptions, manifest: Path | None, accept_los
     """Raises click.UsageError for options that say how a world is opened: a server has opened its world already."""
     if requested != RunOptions() or manifest is not None:
         raise click.UsageError(
-            "Tools, hosts, policy, model, provider, address, system prompt, evidence and manifest are chosen where the "
-            "world is opened: give these options to `demiurge serve`."
+            "Tools, hosts, policy, model, provider, address, chat settings and manifest are chosen where the world is "
+            "opened: give these options to `demiurge serve`."
         )
     if accept_losses is not None:
         settings().folder()
@@ -229,7 +231,8 @@ def while_it_lasts() -> Iterator[None]:
 
 
 class _LoadedOptions(NamedTuple):
-    """`remembered`: no option was given on this command line. `system` and `evidence` are the remembered ones."""
+    """`remembered`: no option was given on this command line. `system`, `evidence` and `titles` are those that are
+    remembered."""
 
     code: Code = Code()
     policy: ToolPolicy | None = None
@@ -237,6 +240,7 @@ class _LoadedOptions(NamedTuple):
     remembered: bool = False
     system: str | None = None
     evidence: Evidence | None = None
+    titles: Titles | None = None
 
 
 def recalled(requested: RunOptions) -> WorldProfile:
@@ -259,7 +263,7 @@ def _load_options(requested: RunOptions, *, looking: bool) -> _LoadedOptions:
         code = load_code(requested.tools) if requested.tools else _remembered_code(profile)
         policy = ToolPolicy.load(requested.policy) if requested.policy is not None else _remembered_policy(profile)
         hosts = checked_hosts(requested.allow_host or profile.hosts)
-        return _LoadedOptions(code, policy, hosts, not said, profile.system, profile.evidence)
+        return _LoadedOptions(code, policy, hosts, not said, profile.system, profile.evidence, profile.titles)
     except DemiurgeError as error:
         if said or not looking:
             raise

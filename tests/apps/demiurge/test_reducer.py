@@ -729,6 +729,7 @@ def test_the_app_has_the_pieces_that_the_seeds_name() -> None:
         "demiurge/ToolCallRefused@1": ["demiurge/refusal_plan@1"],
         "demiurge/CallRequested@1": ["demiurge/call_plan@1"],
         "demiurge/SampleRequested@1": ["demiurge/sampling_plan@1"],
+        "demiurge/TitleRequested@1": ["demiurge/title_plan@1"],
         "sys/ModelRunRequest@1": ["demiurge/model_run_plan@1"],
     }
     assert manifest.secrets["llm/api", 1].bindings[0] == "env:LLM_API_KEY"

@@ -425,6 +425,7 @@ async def test_the_manifest_is_introspected_by_its_address(memory: MemoryStore) 
             "demiurge/ChatEvent@1",
             "demiurge/CallsEvent@1",
             "demiurge/SamplingEvent@1",
+            "demiurge/TitleEvent@1",
         }
         assert shown["tool_policy"]["allowed_tools"] == sorted(shown["tools"])
         assert shown["settings"]["max_tool_rounds"] == 8

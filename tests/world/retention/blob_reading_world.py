@@ -37,4 +37,4 @@ def erase_blob(
     current = of or blob_reading_manifest()
     stamp = Stamp(START_NS, bytes(16), Caller("user"), current.ref)
     manifests = Manifests(current, store.get_blob)
-    return erase(store, manifests, ref, why, stamp, SeededEntropy(len(list(store.read_all()))), dry_run=dry_run)
+    return erase(store, manifests, [ref], why, stamp, SeededEntropy(len(list(store.read_all()))), dry_run=dry_run)

@@ -176,7 +176,7 @@ async def test_garbage_and_erasure_wait_for_a_file_that_is_away(store: SqliteSto
     with pytest.raises(Archived):
         collect(store, now_s=START_S * 2)
     with pytest.raises(Archived):
-        erase(store, manifests, secret, "asked to", stamp, SeededEntropy(1))
+        erase(store, manifests, [secret], "asked to", stamp, SeededEntropy(1))
     assert {*store.iter_blobs()} == before
     shutil.move(place, segment.path)
     assert collect(store, now_s=START_S * 2).blobs > 0

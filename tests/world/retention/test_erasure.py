@@ -68,7 +68,7 @@ async def test_a_blob_that_steps_have_read_is_erased_and_the_unit_goes_on(data: 
     ref = store.put_blob(data)
     log = await log_after_pokes(store, "one", ref, "two")
     done = erase_blob(store, ref)
-    assert done == Erasure(ref, len(data), 1, (str(A),), (str(A),), True)
+    assert done == Erasure((ref,), len(data), 1, (str(A),), (str(A),), True)
     with pytest.raises(NotFound) as caught:
         store.get_blob(ref)
     assert caught.value.code == "erased"
@@ -105,7 +105,7 @@ async def test_a_dry_run_says_the_same_and_does_nothing(store: Store) -> None:
     await log_after_pokes(store, ref)
     before = list(store.read_all())
     found = erase_blob(store, ref, dry_run=True)
-    assert found == Erasure(ref, len(SECRET), 1, (str(A),), (str(A),), False)
+    assert found == Erasure((ref,), len(SECRET), 1, (str(A),), (str(A),), False)
     assert store.get_blob(ref) == SECRET
     assert list(store.read_all()) == before
     assert store.latest_snapshot(str(A)) is None
@@ -163,7 +163,7 @@ async def test_the_same_bytes_can_be_put_again_and_erased_again(store: Store) ->
 async def test_erasing_it_twice_is_said_once(memory: MemoryStore) -> None:
     ref = memory.put_blob(SECRET)
     erase_blob(memory, ref)
-    assert erase_blob(memory, ref) == Erasure(ref, 0, 0, (), (), True)
+    assert erase_blob(memory, ref) == Erasure((ref,), 0, 0, (), (), True)
     assert len([record for record in stored_records(memory) if record.kind == "erased"]) == 1
 
 

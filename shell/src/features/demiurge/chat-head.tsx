@@ -1,10 +1,10 @@
-/** The head of an open chat: its title, which can be changed, and its standing rules. */
+/** The head of an open chat: its title, which can be changed, its standing rules, and its deletion. */
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { Name } from "../../parts/name";
 import { ErrorNote } from "../../parts/notes";
 import { useSubject } from "../../parts/title";
-import { Link } from "../../router";
-import { chatArchive, chatExportPath, chatRename, type ChatSummary, sentence } from "../../sdk";
+import { Link, navigate } from "../../router";
+import { chatArchive, chatDelete, chatExportPath, chatRename, type ChatSummary, sentence } from "../../sdk";
 import { isUser, maySend, useSession } from "../../session";
 import { useApprovals } from "./approvals";
 import { ChatRules } from "./standing-rules";
@@ -17,24 +17,26 @@ interface HeadProps {
 }
 
 export function ChatHead({ chatId, unit, chat, onChanged }: HeadProps) {
-  const [renaming, setRenaming] = useState(false);
+  const [form, setForm] = useState<"rename" | "delete">();
   useSubject(chat.name);
   const { mayAsk } = useApprovals();
   const session = useSession();
-  const button = useRef<HTMLButtonElement>(null);
+  const buttons = { rename: useRef<HTMLButtonElement>(null), delete: useRef<HTMLButtonElement>(null) };
   const close = () => {
-    setRenaming(false);
-    requestAnimationFrame(() => button.current?.focus());
+    const button = form !== undefined ? buttons[form] : undefined;
+    setForm(undefined);
+    requestAnimationFrame(() => button?.current?.focus());
   };
   return (
     <header className="chat-head">
       <Link href="/chats" className="narrow-only">
         All chats
       </Link>
-      <h1 className={renaming ? "unseen" : undefined}>
+      <h1 className={form === "rename" ? "unseen" : undefined}>
         <Name text={chat.name} />
       </h1>
-      {renaming ? (
+      {form === "delete" && <DeleteForm chat={chat} onCancel={close} />}
+      {form === "rename" && (
         <RenameForm
           chatId={chatId}
           title={chat.title}
@@ -44,15 +46,17 @@ export function ChatHead({ chatId, unit, chat, onChanged }: HeadProps) {
           }}
           onCancel={close}
         />
-      ) : (
-        isUser(session) && (
-          <>
-            <button type="button" className="quiet" ref={button} onClick={() => setRenaming(true)}>
-              Rename
-            </button>
-            <ArchiveButton chat={chat} onDone={onChanged} />
-          </>
-        )
+      )}
+      {form === undefined && isUser(session) && (
+        <>
+          <button type="button" className="quiet" ref={buttons.rename} onClick={() => setForm("rename")}>
+            Rename
+          </button>
+          <ArchiveButton chat={chat} onDone={onChanged} />
+          <button type="button" className="quiet" ref={buttons.delete} onClick={() => setForm("delete")}>
+            Delete
+          </button>
+        </>
       )}
       {maySend(session) && <ExportLinks chatId={chatId} />}
       {mayAsk && <ChatRules unit={unit} />}
@@ -96,6 +100,50 @@ function ArchiveButton({ chat, onDone }: { chat: ChatSummary; onDone: () => void
       </button>
       {problem !== "" && <ErrorNote message={problem} />}
     </>
+  );
+}
+
+/** Erases the whole chat, with a reason for the record. */
+function DeleteForm({ chat, onCancel }: { chat: ChatSummary; onCancel: () => void }) {
+  const [why, setWhy] = useState("");
+  const [sending, setSending] = useState(false);
+  const [problem, setProblem] = useState("");
+  const remove = async (event: FormEvent) => {
+    event.preventDefault();
+    setSending(true);
+    setProblem("");
+    try {
+      const { done } = await chatDelete(chat.chat_id, why.trim());
+      if (done) navigate("/chats");
+      else setProblem("The chat is deleted, and something that can't be erased still holds its words: `demiurge chat delete` lists it.");
+    } catch (error) {
+      setProblem(sentence(error));
+    }
+    setSending(false);
+  };
+  return (
+    <form className="delete-chat" onSubmit={remove} onKeyDown={(event) => event.key === "Escape" && onCancel()}>
+      <p>
+        Erases all messages, results, files and titles of this chat for good. The record keeps that you did so, and why.
+        This can't be undone; "Archive" can.
+      </p>
+      <input
+        autoFocus
+        dir="auto"
+        aria-label="Reason, which is recorded"
+        placeholder="Reason, which is recorded"
+        maxLength={2000}
+        value={why}
+        onChange={(event) => setWhy(event.target.value)}
+      />
+      <button type="submit" className="danger" disabled={sending || why.trim() === ""}>
+        {sending ? "Deleting …" : "Delete for good"}
+      </button>
+      <button type="button" disabled={sending} onClick={onCancel}>
+        Cancel
+      </button>
+      {problem !== "" && <ErrorNote message={problem} />}
+    </form>
   );
 }
 

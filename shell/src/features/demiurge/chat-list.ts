@@ -44,8 +44,10 @@ export function useChatList(search: string, archived: boolean): { live: Live<Cha
         known.current = { ...(await chatsGet({ search, archived, limit })), searched: search, archived };
       } else {
         const fresh = (await Promise.all(ids.map(chatIfThere))).filter((chat) => chat !== null);
+        const there = new Set(fresh.map((chat) => chat.chat_id));
+        const gone = new Set(ids.filter((id) => !there.has(id)));
         const window = more && old.next !== null ? await chatsGet({ search, archived, before: old.next, limit: WINDOW }) : old;
-        const chats = joined(joined(fresh, old.chats), window.chats).filter((chat) => chat.archived === archived);
+        const chats = joined(joined(fresh, old.chats), window.chats).filter((chat) => chat.archived === archived && !gone.has(chat.chat_id));
         known.current = { chats, searched: search, archived, next: window.next };
       }
     } catch (error) {

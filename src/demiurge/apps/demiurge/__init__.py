@@ -8,12 +8,12 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-from demiurge.apps.demiurge import call_reducer, reducer, sampling_reducer
-from demiurge.apps.demiurge.reducer import OPEN
+from demiurge.apps.demiurge import call_reducer, reducer, sampling_reducer, title_reducer
+from demiurge.apps.demiurge.standing import OPEN
 from demiurge.world.manifest import Folder, read_folder
 from demiurge.world.reducer import Reducer
 
-__all__ = ["CALLS", "CHAT", "MAX_TOKENS", "OPEN", "SAMPLING", "App", "app"]
+__all__ = ["CALLS", "CHAT", "MAX_TOKENS", "OPEN", "SAMPLING", "TITLES", "App", "app"]
 
 CHAT = "demiurge/Demiurge@1"
 """The chat module; its cells are chats, keyed by chat id."""
@@ -23,6 +23,9 @@ CALLS = "demiurge/Calls@1"
 
 SAMPLING = "demiurge/Sampling@1"
 """The module of requests for a model that MCP servers make, keyed by the intent of the call and a number."""
+
+TITLES = "demiurge/Titles@1"
+"""The module of requests for a chat's title, keyed by chat id."""
 
 MAX_TOKENS = 1024
 """The most tokens of an answer, unless a chat's manifest or messages say otherwise."""
@@ -44,7 +47,7 @@ def app() -> App:
     """Returns the shipped app, read from its data files. Raises BadManifest."""
     files = resources.files(__package__).joinpath("air")
     folder = read_folder(files)
-    modules = {CHAT: reducer, CALLS: call_reducer, SAMPLING: sampling_reducer}
+    modules = {CHAT: reducer, CALLS: call_reducer, SAMPLING: sampling_reducer, TITLES: title_reducer}
     return App(
         [part.content for part in folder.definitions],
         folder.root(),

@@ -40,12 +40,17 @@ from demiurge.apps.demiurge.notes import doubt_note
 from demiurge.apps.demiurge.proposal import Proposal, read_proposal
 from demiurge.apps.demiurge.standing import (
     MAX_REQUEST_ID,
+    OPEN,
     archived,
+    asked_title,
     created,
+    deleted,
     imported,
     not_taken,
     renamed,
     spoken_to,
+    titled,
+    tools_set,
 )
 from demiurge.apps.demiurge.window import chat_request, left_out_after
 from demiurge.errors import InvalidValue
@@ -57,20 +62,19 @@ from demiurge.wire.items import Message, Text
 from demiurge.wire.rounds import EMPTY_ANSWER, empty_answer, next_choice, refuse, too_many_rounds
 from demiurge.world.messages import attachment_refs, expand
 from demiurge.world.reducer import Emit, ReducerContext, Step
-from demiurge.world.toolset import chosen_tag, narrowed, read_toolset
+from demiurge.world.toolset import chosen_tag, narrowed
 
-__all__ = ["OPEN", "reduce"]
+__all__ = ["reduce"]
 
 State = Mapping[str, Any]
 Event = Mapping[str, Any]
 
-OPEN = ("model", "tools")
-"""Statuses of a turn that is still going on; the others are `done` and `failed`."""
-
 REFUSED = "demiurge/ToolCallRefused@1"
 """The event of a proposed call that must not run."""
 
-FROM_OUTSIDE = ("ChatRenamed", "ChatArchived", "ChatImported", "ChatTools", "UserMessage", "TurnCancelled")
+FROM_OUTSIDE = (
+    *("ChatRenamed", "ChatArchived", "ChatDeleted", "ChatImported", "ChatTools", "UserMessage", "TurnCancelled"),
+)
 """What anybody may send to a chat that is there; the other events are reports of the world itself."""
 
 REFUSALS = ("attachments_too_large", "context_overflow", "invalid_request", "unsupported_attachment")
@@ -94,6 +98,9 @@ def reduce(state: State | None, event: Event, context: ReducerContext) -> Step:
         return Step(events=[not_taken({"chat_id": context.key, "request_id": 0}, "origin_not_allowed", why)])
     if state is None:
         return _absent(tag, value)
+    if state.get("deleted") and tag in FROM_OUTSIDE:
+        gone = not_taken(value, "chat_deleted", "This chat was deleted; say it in another one.")
+        return Step(events=[gone] if tag != "ChatDeleted" else [])
     return _HANDLERS[tag](state, value, context)
 
 
@@ -145,7 +152,8 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
     turn = _new_turn(state, value, context)
     notes = [_message(value["request_id"], NOTE, ref) for ref in state.get("notes") or ()]
     after = {**state, **settings, "messages": state["messages"].extend([*notes, message])}
-    told = {**spoken_to(state, context), **({"notes": None} if notes else {})}
+    told = spoken_to(state, value, context.blob(value["message_ref"]), context)
+    told |= {"notes": None} if notes else {}
     return Step(
         set={**settings, **told, "last_request_id": value["request_id"], "turn": turn},
         append={"messages": [*notes, message]},
@@ -173,18 +181,6 @@ def _choice(state: State, value: Event, context: ReducerContext) -> Any:
     if choice is None and kept:
         choice = chosen_tag(context.blob(kept))
     return choice or ({"$tag": "Auto", "$value": None} if brought or kept else None)
-
-
-def _on_chat_tools(state: State, value: Event, context: ReducerContext) -> Step:
-    if state["turn"] is not None and state["turn"]["status"] in OPEN:
-        return Step(events=[not_taken(value, "chat_busy", "The last turn of this chat is still going on.")])
-    given = value["tools_ref"]
-    try:
-        if given is not None:
-            read_toolset(context.blob(given))
-    except InvalidValue as error:
-        return Step(events=[not_taken(value, "bad_toolset", f"The blob is not a toolset: {error}.")])
-    return Step(set={"tools_ref": given, "own_tools_ref": given, "tool_choice": value["tool_choice"]})
 
 
 def _on_turn_cancelled(state: State, value: Event, _context: ReducerContext) -> Step:
@@ -230,7 +226,8 @@ def _answer(state: State, turn: State, message: State, context: ReducerContext) 
     choice = next_choice(turn["round"], context.settings["max_tool_rounds"])
     decided = verdict(context.settings, retries, may_ask=choice is not None) if findings_ref else "mark"
     if decided == "mark":
-        return Step(set={"turn": {**turn, "status": "done"}}, append={"messages": [message]})
+        asked, events = asked_title(state, context.key)
+        return Step(set={"turn": {**turn, "status": "done"}, **asked}, append={"messages": [message]}, events=events)
     findings = context.blob(Ref(findings_ref or ""))
     told = refusal_note(findings) if decided == "refuse" else correction(findings)
     taken = [{**message, "refused": True}, _message(turn["request_id"], NOTE, ref_of(told))]
@@ -402,8 +399,10 @@ _HANDLERS: Mapping[str, Callable[[State, Event, ReducerContext], Step]] = {
     "ChatCreated": _on_chat_created,
     "ChatRenamed": renamed,
     "ChatArchived": archived,
+    "ChatDeleted": deleted,
+    "ChatTitled": titled,
     "ChatImported": imported,
-    "ChatTools": _on_chat_tools,
+    "ChatTools": tools_set,
     "UserMessage": _on_user_message,
     "TurnCancelled": _on_turn_cancelled,
     "ChatResult": _on_chat_result,

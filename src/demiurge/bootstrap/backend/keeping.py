@@ -11,7 +11,7 @@ from typing import Any
 
 from demiurge.bootstrap.backend.calls import Frames, NewManifest
 from demiurge.bootstrap.backend.owner import Owner
-from demiurge.bootstrap.backend.retention import archive_records, collect_garbage, erase_blob
+from demiurge.bootstrap.backend.retention import archive_records, collect_garbage, erase_blobs
 from demiurge.bootstrap.fork import make_fork
 from demiurge.bootstrap.manifest import copy_definitions
 from demiurge.errors import UsageError
@@ -110,13 +110,14 @@ class Keeping:
         parts = owner.store, owner.manifest, owner.in_force.blobs, owner.running, owner.clock
         return await collect_garbage(*parts, keep_days, dry_run)
 
-    async def erase(self, ref: str, why: str, dry_run: bool) -> Erasure:
+    async def erase(self, refs: Sequence[str], why: str, only_of: Sequence[str], dry_run: bool) -> Erasure:
         owner = self._owner
         owner.require_writable(dry_run=dry_run)
         manifests = Manifests(owner.manifest, owner.store.get_blob, owner.kept_code)
         async with owner.changing:  # one at a time: each appends to the same unit
-            parts = owner.store, manifests, ref, why, owner.stamp(self._caller), owner.running, dry_run
-            found = await erase_blob(*parts, folder=owner.adoption.folder, ledger=owner.ledger)
+            parts = owner.store, manifests, refs, why, owner.stamp(self._caller), owner.running, dry_run
+            only, folder = frozenset(only_of), owner.adoption.folder
+            found = await erase_blobs(*parts, only_of=only, folder=folder, ledger=owner.ledger)
         if not dry_run:
             owner.sessions.forget(map(Unit.parse, found.sessions))
         return found

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from demiurge.apps.demiurge import CALLS, CHAT
+from demiurge.apps.demiurge import CALLS, CHAT, TITLES
 from demiurge.world.effect_kinds import TOOL
 from demiurge.world.effect_kinds.llm import LLM
 
@@ -48,8 +48,8 @@ _OUTCOME: Final = _named("id", "name", "ok", "error_code", "message", "view_ref"
 
 _CELLS: Final[Mapping[str, Fields]] = {
     CHAT: _named(
-        "last_request_id", "title", "title_ref", "created_at_ms", "first_message_at_ms", "archived",
-        "model", "provider", "max_tokens", "own_max_tokens", "tools_ref",
+        "last_request_id", "title", "title_ref", "created_at_ms", "first_message_at_ms", "archived", "deleted",
+        "title_from", "model", "provider", "max_tokens", "own_max_tokens", "tools_ref",
         "own_tools_ref", "tool_choice", "left_out", "notes",
         messages=_named(
             "request_id", "role", "message_ref", "token_usage", "cost_cents", "finish_reason", "usage_ref",
@@ -62,6 +62,7 @@ _CELLS: Final[Mapping[str, Fields]] = {
         ),
     ),
     CALLS: _named("tool", "call_ref", outcome=_named(*_RESULT)),
+    TITLES: _named("provider", "model", "status", "output_ref", "title_ref", "code"),
 }  # fmt: skip
 """By module. The sentence beside the code of a turn that failed may quote what a provider or a plan was given."""
 
@@ -78,6 +79,8 @@ EVENTS: Final[Mapping[str, Fields]] = {
     ),
     "demiurge/ChatRenamed@1": _named("chat_id", "title", "title_ref"),
     "demiurge/ChatArchived@1": _named("chat_id", "archived"),
+    "demiurge/ChatDeleted@1": _named("chat_id"),
+    "demiurge/ChatTitled@1": _named("chat_id", "title_ref"),
     "demiurge/ChatImported@1": _named(
         "chat_id", "first_message_at_ms", messages=_named("request_id", "role", "message_ref")
     ),
@@ -98,6 +101,12 @@ EVENTS: Final[Mapping[str, Fields]] = {
     "demiurge/CallRefused@1": _named("call_id", "code"),
     "demiurge/CallDone@1": _named(*_RESULT, "call_id"),
     "demiurge/CallFailed@1": _named("call_id", "code"),
+    "demiurge/TitleAsked@1": _named("chat_id", "message_ref", "provider", "model"),
+    "demiurge/TitleRequested@1": _named(
+        "chat_id", "message_refs", "provider", "model", "temperature", "max_tokens"
+    ),
+    "demiurge/TitleDone@1": _named("chat_id", "output_ref"),
+    "demiurge/TitleFailed@1": _named("chat_id", "code"),
     "sys/PlanFailed@1": _PLAN_FAILED,
     "sys/StepFailed@1": _STEP_FAILED,
     "sys/DoubtSettled@1": _named("intent", "kind", "tool", "tool_call_id", "done", "by", "result_ref"),
@@ -106,6 +115,7 @@ EVENTS: Final[Mapping[str, Fields]] = {
 _VARIANTS: Final[Mapping[str, str]] = {
     "demiurge/ChatEvent@1": "demiurge/{}@1",
     "demiurge/CallsEvent@1": "demiurge/Call{}@1",
+    "demiurge/TitleEvent@1": "demiurge/Title{}@1",
 }
 """The events of a module, by its event schema: the schema of what is under a tag, `{}` being the tag."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.bootstrap.manifest import stored_definitions
@@ -16,7 +17,7 @@ from demiurge.errors import UsageError
 from demiurge.stores.protocol import Store
 from demiurge.values import cbor
 from demiurge.values.clock import Clock, SystemEntropy
-from demiurge.values.refs import Ref, parse_ref, ref_of
+from demiurge.values.refs import ref_of
 from demiurge.world.history.replay import Manifests
 from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest
@@ -27,7 +28,7 @@ from demiurge.world.retention.garbage import Garbage, collect
 from demiurge.world.retention.traces import Mention
 from demiurge.world.retention.words import ErasedWords, message_of
 
-__all__ = ["archive_records", "collect_garbage", "erase_blob"]
+__all__ = ["archive_records", "collect_garbage", "erase_blobs"]
 
 DAY_S = 24 * 3600
 MOST_DAYS = 100_000
@@ -72,36 +73,42 @@ def _seconds(days: float) -> int:
     return int(min(days, MOST_DAYS) * DAY_S)
 
 
-async def erase_blob(
+async def erase_blobs(
     store: Store,
     manifests: Manifests,
-    ref: str,
+    refs: Sequence[str],
     why: str,
     stamp: Stamp,
     host: Host | None,
     dry_run: bool,
     *,
+    only_of: Set[str] = frozenset(),
     folder: Path | None = None,
     ledger: WorldLedger | None = None,
 ) -> Erasure:
-    wanted = parse_ref(ref)
-    beside = partial(_beside, folder, ledger, wanted)
-    work = partial(erase, store, manifests, ref, why, stamp, SystemEntropy(), dry_run=dry_run, beside=beside)
+    """Erases blobs and their copies (`retention.erasure.erase`), and the words in the files beside the store."""
+    beside = partial(_beside, folder, ledger)
+    options: dict[str, Any] = {"only_of": only_of, "dry_run": dry_run, "beside": beside}
+    work = partial(erase, store, manifests, refs, why, stamp, SystemEntropy(), **options)
     return await (host.erasing(work) if host is not None and not dry_run else asyncio.to_thread(work))
 
 
 def _beside(
-    folder: Path | None, ledger: WorldLedger | None, ref: Ref, data: bytes | None, found: Erasure, dry_run: bool
+    folder: Path | None, ledger: WorldLedger | None, blobs: Sequence[bytes], found: Erasure, dry_run: bool
 ) -> Erasure:
     """Removes the words from the typed lines and from the ledger, which are files beside the store."""
-    words = ErasedWords.of(data or b"")
+    words = ErasedWords.of(*blobs)
     lines, quotes, inline = 0, list(found.quotes), list(found.inline)
     if folder is not None:
-        is_said = words.copied_in if data is None or message_of(data) is not None else _nothing
-        lines = TypedLines(folder).forget(lambda line: is_said(line) or message_of_line(line) == ref, dry_run=dry_run)
+        said = ErasedWords.of(*(data for data in blobs if message_of(data) is not None))
+
+        def is_gone(line: str) -> bool:
+            return said.copied_in(line) or message_of_line(line) in found.refs
+
+        lines = TypedLines(folder).forget(is_gone, dry_run=dry_run)
         inline += _strangers(folder, words)
-    if ledger is not None and data is not None:
-        quoting, held = ledger.forget(data, words, dry_run=dry_run)
+    if ledger is not None and blobs:
+        quoting, held = ledger.forget(blobs, words, dry_run=dry_run)
         quotes, inline = [*quotes, *quoting], [*inline, *held]
     return replace(found, lines=lines, quotes=tuple(quotes), inline=tuple(inline))
 
@@ -121,7 +128,3 @@ def _strangers(folder: Path, words: ErasedWords) -> Iterator[Mention]:
             found = True  # nobody can say that it does not
         if found:
             yield Mention("file", str(name))
-
-
-def _nothing(_line: str) -> bool:
-    return False

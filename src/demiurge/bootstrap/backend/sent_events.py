@@ -34,6 +34,7 @@ PERSONS: Final = {
     "ChatRenamed": "Only a user renames a chat: people decide on its calls by its title.",
     "ChatImported": "Only a user imports a chat: people read its history as what was said.",
     "ChatArchived": "Only a user archives a chat, or takes it from the archive: people look for it in the list.",
+    "ChatDeleted": "Only a user deletes a chat.",
 }
 """The events of a chat that only a user sends, each with the sentence that refuses it to others."""
 

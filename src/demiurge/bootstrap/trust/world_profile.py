@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demiurge.bootstrap.chat_address import ModelAddress
-from demiurge.bootstrap.manifest_settings import Evidence
+from demiurge.bootstrap.manifest_settings import Evidence, Titles
 from demiurge.bootstrap.secrets import config_folder
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.stores.errors import OR_ACCEPT
@@ -61,7 +61,8 @@ class WorldProfile:
     `approved`: see `local_approvals.LocalApprovals`. `code`: see `trusted_code.TrustedCode`. `hosts`: those that tools
     may ask by HTTP. `servers`: see `local_servers.LocalServers`. `observe_until_s`: the end of observing that the user
     named here (`authority.observing`), in seconds of wall time; 0 for none. `shown`: see `shown_definitions`.
-    `system`: the system prompt of its chats. `evidence`: the setting of that name."""
+    `system`: the system prompt of its chats. `evidence`, `titles`: the settings of these
+    names."""
 
     folders: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -77,6 +78,7 @@ class WorldProfile:
     shown: tuple[tuple[str, str], ...] = ()
     system: str | None = None
     evidence: Evidence | None = None
+    titles: Titles | None = None
 
 
 class NotRecalled(Unavailable):
@@ -155,9 +157,9 @@ def remember(
 
 
 def forget(environment: Mapping[str, str], world: Path) -> WorldProfile:
-    """Forgets the tools, the hosts, the policy, the addresses, the system prompt and the setting `evidence` of the
-    world in this folder, and returns the profile with them. Removes a record that can't be read as a whole, and returns
-    an empty profile. Raises Unavailable."""
+    """Forgets the tools, the hosts, the policy, the addresses, the system prompt and the settings `evidence` and
+    `titles` of the world in this folder, and returns the profile with them. Removes a record that can't be read as a
+    whole, and returns an empty profile. Raises Unavailable."""
     place = _place(environment, world)
     if place is None or not (place.exists() or (world / MARK).exists()):
         return WorldProfile()
@@ -168,7 +170,7 @@ def forget(environment: Mapping[str, str], world: Path) -> WorldProfile:
             record = _find(place, world)
         kept = record.kept if record is not None else WorldProfile()
         left = replace(kept, folders=(), tools=(), hosts=(), policy=None, addresses=(), observe_until_s=0)
-        left = replace(left, system=None, evidence=None)
+        left = replace(left, system=None, evidence=None, titles=None)
         if left != WorldProfile() or any(other.kept.policy is not None for other in alike if other != record):
             _write(place, world, left, record)
         elif record is not None:
@@ -179,8 +181,10 @@ def forget(environment: Mapping[str, str], world: Path) -> WorldProfile:
 
 
 def remembered_words(kept: WorldProfile) -> str:
-    """Returns the options of the command line that set the same tools, hosts, policy, system prompt and `evidence`."""
+    """Returns the options of the command line that set the same tools, hosts, policy, system prompt, `evidence` and
+    `titles`."""
     named = [("--policy", kept.policy), ("--system", kept.system), ("--evidence", kept.evidence)]
+    named.append(("--titles", kept.titles))
     repeated = [("--tools", kept.tools), ("--allow-host", kept.hosts)]
     repeated += [(option, (value,)) for option, value in named if value is not None]
     return shlex.join(word for option, values in repeated for value in values for word in (option, value))
@@ -270,6 +274,7 @@ def _read(place: Path) -> _Record | None:
             tuple((str(tool), str(pin)) for tool, pin in found.get("shown", ())),
             found.get("system"),
             found.get("evidence"),
+            found.get("titles"),
         )
         return _Record(place, kept, found["mark"], found["world"], found.get("file"))
     except (DemiurgeError, LookupError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Chats: listing and creating them, reading their messages, sending a message."""
+"""Chats: listing, creating and deleting them, reading their messages, sending a message."""
 
 from __future__ import annotations
 
@@ -75,6 +75,20 @@ class ChatChange(BaseModel):
     model_config = ConfigDict(extra="forbid")
     title: str | None = Field(None, min_length=1, max_length=MAX_TITLE)
     archived: bool | None = None
+
+
+DELETED = ("done", "refs", "copies", "shared")
+
+
+class DeletedChat(BaseModel):
+    """A chat that was deleted: the addresses that were erased, of their copies, and of those that stay because other
+    chats name them. `done` is false while something that can't be erased holds the words."""
+
+    chat_id: str
+    done: bool
+    refs: list[str]
+    copies: list[str]
+    shared: list[str]
 
 
 class NewAttachment(BaseModel):
@@ -240,6 +254,18 @@ async def change(world: CurrentWorld, chat_id: ChatId, given: ChatChange) -> Lis
     return await _of(world, chat_id)
 
 
+@router.delete("/{chat_id}", responses=responses(400, 401, 403, 404, 409, 422, 503))
+async def delete(
+    world: CurrentWorld,
+    chat_id: ChatId,
+    why: Annotated[str, Query(min_length=1, max_length=2000, description="The reason, which is recorded.")],
+) -> DeletedChat:
+    """Closes a chat for good and erases its messages, answers, results, attachments and title, with all copies of them.
+    What other chats name too stays. Fails with 409 (`chat_busy`) while a turn goes on."""
+    found = await world.chat(chat_id).delete(why)
+    return DeletedChat(chat_id=chat_id, **{name: getattr(found, name) for name in DELETED})
+
+
 @router.get("/{chat_id}/messages", responses=responses(401, 403, 404, 422, 503))
 async def messages(
     world: CurrentWorld,
@@ -354,7 +380,7 @@ async def cancel(world: CurrentWorld, chat_id: ChatId) -> ListedChat:
 async def _of(world: World, chat_id: str) -> ListedChat:
     chat = world.chat(chat_id)
     standing = await chat.standing()
-    if standing is None:
+    if standing is None or standing.deleted:
         raise NotFound(f"There is no chat {chat_id}; GET /api/chats lists them.", code="chat_unknown")
     waiting = bool(await world.backend.read.waiting_units(str(chat.unit)))
     return _shown(summary_of(chat_id, standing, waiting=waiting))

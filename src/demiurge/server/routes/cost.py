@@ -30,10 +30,12 @@ class CostSum(BaseModel):
 
 
 class ChatCost(CostSum):
-    """The cost of a chat, or of another unit that asks models."""
+    """The cost of a chat, or of another unit that asks models. `name`: what the chat is called; of another unit, the
+    unit."""
 
     chat: str | None
     unit: str
+    name: str
 
 
 class DayCost(CostSum):
@@ -65,10 +67,11 @@ class ToolCost(CostSum, OwnUse):
 
 
 class ChatBudget(BudgetUsed):
-    """A limit of a chat, or of another unit that asks models."""
+    """A limit of a chat, or of another unit that asks models; `name` as in `ChatCost`."""
 
     chat: str | None
     unit: str
+    name: str
 
 
 class CostReport(BaseModel):

@@ -76,9 +76,9 @@ class ErasedWords(NamedTuple):
     needles: tuple[tuple[bytes, ...], ...]
 
     @classmethod
-    def of(cls, data: bytes) -> ErasedWords:
-        """Returns the words of a message, of a proposed call, or of a text blob; none for any other blob."""
-        unfolded = list(_texts_in(data))
+    def of(cls, *blobs: bytes) -> ErasedWords:
+        """Returns the words of messages, of proposed calls, and of text blobs; none for any other blob."""
+        unfolded = [text for data in blobs for text in _texts_in(data)]
         texts = tuple(dict.fromkeys(text for text in map(fold, unfolded) if text not in ("", "{}", "[]", "null")))
         runs: set[tuple[str, ...]] = set()
         marks: set[str] = set()
