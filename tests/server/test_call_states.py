@@ -38,6 +38,7 @@ async def test_a_call_ends_in_the_same_state_everywhere(
     state: tuple[str, str | None],
 ) -> None:
     user, provider = await served.client(), served.provider
+    provider.title = "A title"
     provider.say(provider.answer(provider.call(tool, arguments)), provider.answer(provider.text("Well.")))
     await user.post("/api/chats/c1/messages", json={"text": "Go", "wait": True})
     [asked] = (await user.get("/api/approvals")).json()["approvals"]

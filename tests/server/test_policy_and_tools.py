@@ -21,8 +21,8 @@ async def test_decisions_on_an_effect_are_explained(served: Served) -> None:
     explained = (await user.get("/api/policy/explain", params={"effect": "llm.generate"})).json()
     assert explained["cap_type"] == "llm.basic"
     allowed = {each["origin"]["name"]: each["decision"] for each in explained["decisions"]}
-    plans = ("demiurge/chat_plan@1", "demiurge/model_run_plan@1", "demiurge/sampling_plan@1")
-    assert allowed == dict.fromkeys(plans, "allow")
+    plans = ("chat_plan", "model_run_plan", "sampling_plan", "title_plan")
+    assert allowed == {f"demiurge/{plan}@1": "allow" for plan in plans}
     who = {"effect": "workspace.commit", "origin": "tool", "name": "workspace__write"}
     [asked] = (await user.get("/api/policy/explain", params=who)).json()["decisions"]
     assert asked["origin"] == {"kind": "tool", "name": "workspace__write"}

@@ -157,6 +157,7 @@ ROWS = {
     "GET /api/workspace/{name}/diff": Row(RECORDS, query="?old=1"),
     "PUT /api/workspace/{name}/file": Row(WRITES, query="?path=b.txt", body=b"text"),
     "DELETE /api/workspace/{name}/file": Row(WRITES, query="?path=b.txt"),
+    "DELETE /api/chats/{chat_id}": Row(USER, query="?why=asked"),
 }
 """The paths that take a token, in the order in which they are asked."""
 

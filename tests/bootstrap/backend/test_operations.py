@@ -73,7 +73,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "keep.revoke_token": ("t",),
     "keep.fork": ("/x", None),
     "keep.gc": (1.0, True),
-    "keep.erase": ("sha256:", "why", True),
+    "keep.erase": (["sha256:"], "why", [], True),
     "keep.archive": (None, 1.0, True),
     "keep.prove": (1,),
     "keep.replace_manifest": (ManifestChange(POLICY_SET, policy=ToolPolicy()),),
@@ -112,7 +112,11 @@ def test_only_reads_holds_for_reads_checks_and_dry_runs() -> None:
     dry_runs = {"keep.gc", "keep.erase", "keep.archive"}
     checks = {"keep.replay", "keep.verify", "keep.seal", "keep.prove", "keep.tokens"}
     assert reads == {name for name in OPERATIONS if name.startswith("read.")} | checks | dry_runs | {"run.watch"}
-    for name, args in (("gc", (1.0, False)), ("erase", ("sha256:", "why", False)), ("archive", (None, 1.0, False))):
+    for name, args in (
+        ("gc", (1.0, False)),
+        ("erase", (["sha256:"], "why", [], False)),
+        ("archive", (None, 1.0, False)),
+    ):
         assert not OPERATIONS[f"keep.{name}"].only_reads(args)
 
 
