@@ -3,6 +3,9 @@
 The working folder is mutmut's copy of the tree, and the verdicts go into mutmut's own notes. The unchanged code runs
 first: it has to pass, and shows which tests reach which function. A test that reaches none (it may start processes that
 do) is held against every mutant.
+
+A function that no test reaches may have run when the modules were imported, such as one that makes a table or marks
+other functions. Its mutants are tried in a process that begins with them: that process runs all tests, by pytest alone.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,12 +37,14 @@ SPARE_SECONDS, TIMES = 20.0, 5.0
 
 
 class Mutant(NamedTuple):
-    """`seconds`: how long its `tests` took with the unchanged code."""
+    """`seconds`: how long its `tests` took with the unchanged code. `is_imported`: its function ran when the modules
+    were imported, and no test reaches it."""
 
     name: str
     notes: Path
     tests: list[pytest.Item]
     seconds: float
+    is_imported: bool = False
 
 
 class Trial(NamedTuple):
@@ -59,19 +66,37 @@ def pytest_sessionstart() -> None:
     settings.load_profile("mutants")
 
 
-def pytest_runtestloop(session: pytest.Session) -> bool:
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    if os.environ["MUTANT_UNDER_TEST"] != "stats":
+        return None  # the mutant was there from the beginning: pytest runs the tests
+    imported = frozenset(reached_functions())
+    os.environ["MUTANT_UNDER_TEST"] = ""
     check_unchanged(session)
     notes = {path: json.loads(path.read_text()) for path in sorted(Path("src").rglob("*.py.meta"))}
     sample = set(json.loads(SAMPLE.read_text()))
-    mutants = [mutant for mutant in undecided(session.items, notes) if mutant.name in sample]
+    mutants = [mutant for mutant in undecided(session.items, notes, imported) if mutant.name in sample]
     mutants.sort(key=lambda mutant: mutant.seconds)
-    trials = tried(mutants, session.config.getoption("children"), lambda mutant: failures(session, mutant.tests))
+    trials = tried(mutants, session.config.getoption("children"), lambda mutant: judged(session, mutant))
     for number, (mutant, code) in enumerate(trials, 1):
         notes[mutant.notes]["exit_code_by_key"][mutant.name] = code
         mutant.notes.write_text(json.dumps(notes[mutant.notes]))
         if number % 10 == 0 or number == len(mutants):
             print(f"{number} of {len(mutants)} mutants", flush=True)
     return True
+
+
+def judged(session: pytest.Session, mutant: Mutant) -> int:
+    """Returns how many tests failed, or the exit code of the process that began with the mutant; 0: none noticed it."""
+    if not mutant.is_imported:
+        return failures(session, mutant.tests)
+    command = [sys.executable, "-m", "pytest", "--exitfirst", *session.config.invocation_params.args]
+    return subprocess.run(command, check=False).returncode
+
+
+def reached_functions() -> set[str]:
+    """Returns the functions that were called while `MUTANT_UNDER_TEST` was `stats`, as mutmut notes them."""
+    reached: set[str] = import_module("mutmut.state").state()._stats
+    return reached
 
 
 def check_unchanged(session: pytest.Session) -> None:
@@ -91,7 +116,7 @@ def check_unchanged(session: pytest.Session) -> None:
 
 def note_reached(session: pytest.Session) -> int:
     """Runs each test, and notes the functions it reaches and its seconds; or all that failed."""
-    reached: set[str] = import_module("mutmut.state").state()._stats
+    reached = reached_functions()
     notes: dict[str, tuple[list[str], float]] = {}
     failed = []
     for item in session.items:
@@ -105,16 +130,24 @@ def note_reached(session: pytest.Session) -> int:
     return len(failed)
 
 
-def undecided(items: Sequence[pytest.Item], notes: dict[Path, dict[str, dict[str, int | None]]]) -> Iterator[Mutant]:
+def undecided(
+    items: Sequence[pytest.Item], notes: dict[Path, dict[str, dict[str, int | None]]], imported: frozenset[str]
+) -> Iterator[Mutant]:
     """Yields the mutants without a verdict, each with the tests that may notice it: the fast ones first."""
     reached: dict[str, tuple[list[str], float]] = json.loads(REACHED.read_text())
+    only_imported = imported.difference(*(functions for functions, _ in reached.values()))
     for path, content in notes.items():
         for name, code in content["exit_code_by_key"].items():
             if code is None:
                 function = name.rpartition("__mutmut_")[0]
-                tests = [item for item in items if not reached[item.nodeid][0] or function in reached[item.nodeid][0]]
+                is_imported = function in only_imported
+                tests = [
+                    item
+                    for item in items
+                    if is_imported or not reached[item.nodeid][0] or function in reached[item.nodeid][0]
+                ]
                 tests.sort(key=lambda item: reached[item.nodeid][1])
-                yield Mutant(name, path, tests, sum(reached[item.nodeid][1] for item in tests))
+                yield Mutant(name, path, tests, sum(reached[item.nodeid][1] for item in tests), is_imported)
 
 
 def tried(mutants: Iterable[Mutant], children: int, run: Callable[[Mutant], int]) -> Iterator[tuple[Mutant, int]]:

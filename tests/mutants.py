@@ -199,7 +199,9 @@ def run(name: str, area: Area, children: int, sample: int | None, seed: int) -> 
     (mutated / SAMPLE).write_text(json.dumps([mutant.name for mutant in drawn(name, sample, seed)]))
     session = [sys.executable, "-m", "pytest", "--rootdir=.", *OPTIONS, f"--children={children}", *area.tests]
     path = os.pathsep.join([str(mutated / "src"), str(mutated)])  # also of the processes that tests start
-    subprocess.run(session, cwd=mutated, env={**os.environ, "PYTHONPATH": path, "MUTANT_UNDER_TEST": ""}, check=True)
+    subprocess.run(
+        session, cwd=mutated, env={**os.environ, "PYTHONPATH": path, "MUTANT_UNDER_TEST": "stats"}, check=True
+    )
 
 
 def drawn(name: str, sample: int | None, seed: int) -> list[Mutant]:

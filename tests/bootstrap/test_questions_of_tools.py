@@ -210,6 +210,32 @@ async def test_a_tool_asks_again_and_asks_several_things(provider: Provider, fol
         await whole(world)
 
 
+async def test_a_question_that_is_left_out_of_the_answers_is_cancelled(provider: Provider, folder: Path) -> None:
+    @tool(name="book", effect=EXTERNAL)
+    async def book(city: str, context: ToolContext) -> str | InputRequired:
+        """Books a room."""
+        if context.resumed is None:
+            return InputRequired((Question("when", "When?"), Question("why", "Why?")))
+        return json.dumps({key: answer.to_json() for key, answer in context.resumed.answers.items()})
+
+    async with opened(folder, provider.url, tools=[book]) as world:
+        waiting, answer = await asked(world, provider), world.backend.run.answer
+        why = {"why": {"action": "accept", "content": {"text": "Rest."}}}
+        for wrong, told_why in (
+            ({"answers": {"where": why["why"]}}, "by their keys: when, why"),
+            ({"answers": why, "action": "accept"}, "not both"),
+            ({"answer": "Rest."}, "An answer is an action and a content"),
+            ({"answers": {"why": {**why["why"], "more": 1}}}, "an action and a content"),
+            ({"answers": {"why": {"action": "accept", "content": "Rest."}}}, "content of an answer is an object"),
+        ):
+            with pytest.raises(InvalidValue, match=told_why) as error:
+                await answer(waiting, None, wrong)
+            assert error.value.code == "bad_answer"
+        await answer(waiting, None, {"answers": why})
+        await world.settle()
+        assert json.loads(told(provider)) == {**why, "when": {"action": "cancel"}}
+
+
 async def test_an_approval_of_the_call_covers_its_legs(provider: Provider, folder: Path) -> None:
     policy = ToolPolicy(("book",), require_approval_for_tools=("book",))
     async with opened(folder, provider.url, policy) as world:
@@ -451,7 +477,7 @@ async def test_question_state_and_answer_can_be_erased(provider: Provider, folde
         [decision] = records(world, "approval")
         for ref in (leg["asks"], leg["state"], decision.body["answer_ref"]):
             await world.erase(ref, "It is private.")
-        with pytest.raises(Conflict) as error:
+        with pytest.raises(Conflict, match="can't be read") as error:
             await world.answer(waiting, content={"name": "Bob"})
         assert error.value.code == "bad_question"
         await whole(world)

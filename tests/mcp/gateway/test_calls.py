@@ -141,6 +141,21 @@ async def test_progress_reaches_the_client(shop: Shop) -> None:
     assert seen == [(1, 2, "waiting")]
 
 
+async def test_a_call_that_shows_progress_waits_for_no_other_call(shop: Shop) -> None:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        pass
+
+    async with shop.client(AGENT) as client:
+        running = asyncio.create_task(client.call_tool("wait_for_word", {"word": "go"}))
+        await shop.began.wait()
+        async with asyncio.timeout(20):
+            noted = await client.call_tool("note", {"text": "now"}, progress_callback=on_progress)
+        shop.go_on.set()
+        assert text_of(await running) == "heard go"
+    assert text_of(noted) == "noted now"
+    assert shop.runs == ["now", "go"]
+
+
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_client_that_goes_takes_its_running_call_with_it_and_is_told_at_its_return(
     shop: Shop, mode: str

@@ -12,7 +12,8 @@ from tests.mcp.gateway.conftest import AGENT, OTHER, Shop, text_of
 from demiurge import World
 from demiurge.apps.demiurge import CALLS
 from demiurge.bootstrap.backend.asked_calls import new_call_id
-from demiurge.errors import Conflict, DemiurgeError, InvalidValue
+from demiurge.bootstrap.backend.embedded import Embedded
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 
@@ -73,6 +74,9 @@ async def test_an_asker_that_left_is_shown_the_end_of_its_call_all_the_same(shop
     frames = own.ask_call(call_id, "me", "send_parcel", ROME_JSON)
     assert await anext(frames) == {"type": "call", "call_id": call_id, "earlier": False}
     waiting = await anext(frames)
+    with pytest.raises(NotFound) as refused:  # also while the caller whose call it is waits for it
+        await shop.world.acting_as(OTHER).backend.run.leave_call(call_id, "thief", True)
+    assert refused.value.code == "no_call"
     assert waiting == {"type": "outcome", "status": "waiting", "tool": "send_parcel"}
     assert not await own.leave_call(call_id, "me", False)
     looking = own.ask_call(call_id, "you", "", "", takes_up=True, waits=False)
@@ -85,6 +89,20 @@ async def test_an_asker_that_left_is_shown_the_end_of_its_call_all_the_same(shop
     assert (ended["type"], ended["status"], ended["tool"], ended["ok"]) == ("outcome", "ended", "send_parcel", True)
     async with shop.client(AGENT) as client:
         assert text_of(await client.call_tool("send_parcel", ROME)) == "sent to Rome"
+
+
+async def test_a_call_that_another_caller_planted_before_such_ids_were_refused_is_passed_over(shop: Shop) -> None:
+    assert isinstance(shop.world.backend, Embedded)
+    host = await shop.world.backend.state.host()
+    planted = new_call_id(AGENT, "note", '{"text": "hi"}', 0)
+    proposed = {"id": planted, "name": "note", "arguments_json": '{"text": "stolen"}'}
+    ref = await host.put_blob(canonical_json.encode(proposed))
+    event = {"call_id": planted, "tool": "note", "call_ref": ref}
+    await host.submit("demiurge/CallAsked@1", event, caller=OTHER)
+    await shop.world.settle()
+    async with shop.client(AGENT) as client:
+        assert text_of(await client.call_tool("note", {"text": "hi"})) == "noted hi"
+    assert shop.runs == ["stolen", "hi"]
 
 
 async def test_an_id_is_good_for_its_tool_and_arguments_alone(shop: Shop) -> None:
