@@ -1,6 +1,7 @@
 """Makes the mutants of a copy of the tree (`tests/mutants.py`): the first steps of `mutmut run`, whose rest would start
 pytest for every mutant. mutmut leaves functions with decorators alone, because a copy would be decorated again; with
-`--decorated` they are changed as well, each copy without its decorators."""
+`--decorated` they are changed as well, each copy without its decorators. Their parameters are not: a route is called
+with every argument, by the defaults of the function that stands for all copies."""
 
 from __future__ import annotations
 
@@ -29,8 +30,13 @@ def include_decorated() -> None:
     mutation: Any = import_module("mutmut.mutation.file_mutation")
     skips, arranged = mutation.MutationVisitor._skip_node_and_children, mutation.function_trampoline_arrangement
 
+    left_out: list[Any] = []
+
     def skips_undecorated(self: Any, node: Any) -> bool:
-        return bool(skips(self, without_decorators(node) if is_decorated(node) else node))
+        if is_decorated(node):
+            left_out.append(node.params)
+            return bool(skips(self, without_decorators(node)))
+        return any(node is each for each in left_out) or bool(skips(self, node))
 
     def arranged_bare(function: Any, mutants: Any, class_name: str | None) -> tuple[Sequence[Any], ...]:
         declared, (trampoline, *copies), assigned, names = arranged(function, mutants, class_name)

@@ -126,7 +126,10 @@ AREAS = {
     ),
     "server": Area(
         ("src/demiurge/server/*",),
-        ("tests/server", "--ignore=tests/server/test_whole_api.py", "--ignore=tests/server/test_flat_costs.py"),
+        (
+            *("tests/server", "tests/mcp/gateway/test_http.py"),
+            *("--ignore=tests/server/test_whole_api.py", "--ignore=tests/server/test_flat_costs.py"),
+        ),
         decorated=True,
         enough=0.9,
     ),

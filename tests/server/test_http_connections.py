@@ -181,6 +181,27 @@ async def test_accepting_pauses_when_no_file_descriptor_is_left(
     assert line.startswith("Connections: ")
 
 
+async def test_connections_that_were_ended_are_one_line_of_the_log_in_a_minute(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    def lines() -> list[str]:
+        return [each.getMessage() for each in caplog.records if each.name == "demiurge.server.http_connections"]
+
+    async with limited(tmp_path, provider, NO_TIME) as served, asyncio.timeout(LONGEST_S):
+        await answer_of(served, b"GET / HT")
+        while not lines():  # the server looks each second
+            await asyncio.sleep(0.05)
+        for _ in range(2):
+            await answer_of(served, b"GET / HT")
+        await asyncio.sleep(1.2)
+        first = lines()
+    ended = "ended, because a request took too long to come"
+    assert first == [f"Connections: 1 {ended}."]
+    assert lines() == [*first, f"Connections: 2 {ended}."]
+
+
 async def test_warnings_of_bad_requests_come_once_a_minute(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     for _ in range(5):

@@ -65,8 +65,8 @@ async def test_a_quiet_stream_has_heartbeats_and_says_when_the_server_closes(ser
         coming = events(response)
         assert (await anext(coming))["event"] == "heartbeat"
         served.server.should_exit = True
-        found = [event["event"] async for event in coming]
-    assert found[-1] == "closing"
+        found = [event async for event in coming]
+    assert found[-1] == {"event": "closing", "data": {}}
 
 
 async def test_text_is_streamed_while_the_model_writes_it(served: Served) -> None:

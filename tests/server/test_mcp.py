@@ -69,3 +69,12 @@ async def test_a_literal_key_in_a_header_is_refused_and_a_named_secret_is_taken(
     assert TOKEN not in refused.text
     added = await user.post("/api/mcp", json={**given, "headers": {"Authorization": "secret:wiki"}})
     assert added.json()["settings"]["headers"] == {"Authorization": {"secret": "wiki@1"}}
+
+
+async def test_the_settings_of_a_server_are_the_ones_that_were_given(served: Served) -> None:
+    user = await served.client()
+    given = {"url": "https://notes.example/mcp", "connection_id": "notes", "roots": True}
+    added = await user.post("/api/mcp", json={"name": "notes", **given})
+    assert added.status_code == 201, added.text
+    settings = (await user.get("/api/mcp/notes")).json()["settings"]
+    assert settings.items() >= given.items()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.server.conftest import Served
 
+from demiurge import World
 from demiurge.values import cbor
 
 JSON = {"content-type": "application/json"}
@@ -53,6 +54,22 @@ async def test_the_key_of_an_event_has_1_to_200_characters(served: Served) -> No
         answer = await user.post("/api/events", json=body, headers={"idempotency-key": key})
         found.append((answer.status_code, answer.json().get("code")))
     assert found == [(422, "validation"), (202, None), (422, "validation")]
+
+
+async def test_a_failure_that_nobody_expected_is_in_the_log_alone(
+    served: Served, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_world: World) -> None:
+        raise RuntimeError("canary-8c21")
+
+    monkeypatch.setattr(World, "manifest", fail)
+    user = await served.client()
+    answer = await user.get("/api/manifest")
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+    assert "canary" not in answer.text
+    [logged] = [record for record in caplog.records if record.name == "demiurge.server.errors"]
+    assert logged.getMessage() == "A request failed unexpectedly (RuntimeError)."
+    assert "canary-8c21" in str(logged.exc_info)
 
 
 async def test_the_log_names_who_asked_and_nobody_as_a_dash(served: Served, caplog: pytest.LogCaptureFixture) -> None:
