@@ -1,8 +1,8 @@
 """The answers of the HTTP API, whole: each field, header and sentence, in one world with something of everything.
 
 `answers.json` has what was answered to each of `asked`, in order. What differs from run to run (hashes, times, ids made
-by chance) is left out. After a change that is meant, `python -m tests.server.test_answers` writes the file again: read
-the difference before you commit it.
+by chance, places in the journal) is left out. After a change that is meant, `python -m tests.server.test_answers`
+writes the file again: read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ HEADERS = frozenset(
         *("location", "x-demiurge-chat", "x-vercel-ai-data-stream", "content-security-policy", "set-cookie"),
     }
 )
+PLACES = frozenset({"position", "next", "before", "looked_at", "length", "records"})
+"""Fields that say where in the journal something is: they move with each record that is written before."""
+
 BY_CHANCE = (
     (r"\b[0-9a-f]{24,}\b", "<hash>"),
     (r"\b[0-9a-f]{16}\b", "<short hash>"),
@@ -66,7 +69,10 @@ def turn(chat: str, *items: Mapping[str, Any]) -> Ask:
 def without_chance(value: Any) -> Any:
     """Returns JSON-ready data with a name in place of each part that differs from run to run."""
     if isinstance(value, dict):
-        return {without_chance(name): without_chance(part) for name, part in value.items()}
+        return {
+            without_chance(name): "<place>" if name in PLACES and type(part) is int else without_chance(part)
+            for name, part in value.items()
+        }
     if isinstance(value, list):
         return [without_chance(part) for part in value]
     if isinstance(value, str):
@@ -86,7 +92,10 @@ def asked(places: Mapping[str, str]) -> list[Ask]:
         *(Ask("GET", "/api/session", role=role) for role in ("viewer", "approver")),
         *(Ask("GET", path, role="approver") for path in (approval, "/api/approvals", "/api/doubts")),
         *(Ask("GET", f"/api/chats{query}") for query in ("", "?limit=1", "?search=BOLTS", "?archived=true")),
-        *(Ask("GET", f"/api/chats{query}") for query in ("?prefix=c2", "?before=60&limit=2", "?search=nothing")),
+        *(
+            Ask("GET", f"/api/chats{query}")
+            for query in ("?prefix=c2", f"?before={places['before']}", "?search=nothing")
+        ),
         *(Ask("GET", f"{chat}{rest}") for rest in ("", "/messages", "/messages?since=2", "/messages?max_result=20")),
         *(Ask("GET", f"{chat}{rest}") for rest in ("/turns/1", "/turns/1?max_result=20", "/turns/2", "/claims")),
         *(Ask("GET", f"{chat}/export{query}") for query in ("", "?format=markdown")),
@@ -220,6 +229,7 @@ async def filled(served: Served) -> dict[str, str]:
     await user.post(f"/api/issues/{issue['id']}/close", json={"reason": "Done."})
     for name, data in (("text", b"Some text.\n"), ("png", PNG), ("octets", b"\xff\xfe\x00")):
         places[f"{name}_ref"] = (await user.post("/api/blob", content=data)).json()["hash"]
+    places["before"] = str((await user.get("/api/chats?limit=2")).json()["next"])
     return places
 
 
@@ -235,9 +245,10 @@ async def answers(served: Served) -> AsyncIterator[Mapping[str, Any]]:
             shown: Any = json.loads(text)
         except ValueError:
             shown = text.splitlines()
+        path = ask.path.replace(f"before={places['before']}", "before=<place>")
         more = {name: str(value) for name, value in ask.more.items()}
         given = {name: value for name, value in sorted(got.headers.items()) if name in HEADERS and value != PAGE_POLICY}
-        asks = without_chance(f"{ask.role}: {ask.method} {ask.path} {more or ''}").strip()
+        asks = without_chance(f"{ask.role}: {ask.method} {path} {more or ''}").strip()
         said = {"headers": without_chance(given), "answer": without_chance(shown)}
         yield {"asked": asks, "status": got.status_code, **said}
         await served.world.settle()
