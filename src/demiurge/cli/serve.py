@@ -59,7 +59,7 @@ def command(
     tls_key: Path | None,
     max_connections: int | None = None,
     mcp_tools: tuple[str, ...] = (),
-    mcp_shipped: bool = True,
+    mcp_shipped: bool = False,
     mcp_search: bool = False,
     mcp_server: str | None = None,
     mcp_marks: Literal["meta", "blocks"] | None = None,

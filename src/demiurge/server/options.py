@@ -65,7 +65,7 @@ class ServeOptions:
     login_attempts: int = 10
     tls: bool = False
     mcp_tools: tuple[str, ...] = ()
-    mcp_shipped: bool = True
+    mcp_shipped: bool = False
     mcp_search: bool = False
     mcp_server: str | None = None
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)

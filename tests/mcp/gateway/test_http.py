@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,7 +17,7 @@ from tests.mcp.conftest import until
 from tests.mcp.gateway.conftest import ERAS, Shop, text_of
 from tests.server.conftest import LONGEST_S, Served, served_on
 
-from demiurge import ToolPolicy
+from demiurge import ToolPolicy, World
 from demiurge.mcp.gateway import calls
 from demiurge.server import mcp_endpoint
 from mcp import Client
@@ -350,3 +351,18 @@ async def test_work_after_an_answer_is_done_also_if_the_call_ends_after_its_requ
     after.add(work)
     await asyncio.gather(*begun)
     assert told == [is_sent, False]
+
+
+@pytest.mark.parametrize(
+    ("shipped", "listed"), [(False, ["core__read_result"]), (True, ["core__read_result", "workspace__list"])]
+)
+async def test_tools_that_come_with_demiurge_are_listed_only_if_asked_for(
+    shipped: bool, listed: list[str], tmp_path: Path
+) -> None:
+    policy = ToolPolicy(("workspace__list", "core__read_result"))
+    async with (
+        World.open(tmp_path / "w", policy=policy) as world,
+        served_on(world, None, **({"mcp_shipped": True} if shipped else {})) as found,
+        connected(found, await token(found, "agent"), ERAS[0]) as client,
+    ):
+        assert sorted(tool.name for tool in (await client.list_tools()).tools) == listed
