@@ -91,7 +91,7 @@ async def test_nothing_of_an_erased_answer_is_shown_to_who_watches_later(tmp_pat
         assert state is not None
         await world.erase(state["messages"][-1]["message_ref"], "asked to")
         later: list[str] = []
-        await world.chat().wait_for_title(20)
+        await world.settle()
         await world.settle(on_frame=lambda frame: later.append(str(frame)))
         assert later == []
         assert holding(tmp_path / "w") == []

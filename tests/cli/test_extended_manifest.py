@@ -39,7 +39,7 @@ def test_a_sound_extension_is_checked_with_the_app(demiurge: Any, mine: Path) ->
     done = demiurge("manifest", "check", "mine")
     assert done.status == 0
     assert "mine is sound, and extends the app demiurge: " in done.out
-    assert "6 plans" in done.out
+    assert "7 plans" in done.out
     assert "2 policies" in done.out
 
 

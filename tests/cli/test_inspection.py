@@ -29,7 +29,7 @@ def test_the_manifest_is_sound_and_says_how_much_it_holds(demiurge: Any) -> None
     done = demiurge("--json", "manifest", "check")
     assert done.status == 0
     assert done.document["ok"]
-    assert done.document["plan"] == 6
+    assert done.document["plan"] == 7
     assert done.document["ref"] in demiurge("manifest", "check").out
 
 

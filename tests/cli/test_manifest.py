@@ -21,10 +21,10 @@ def folder(tmp_path: Path) -> Path:
 def test_the_shipped_app_is_a_folder_that_passes(demiurge: Any, folder: Path) -> None:
     done = demiurge("manifest", "check", str(folder))
     assert done.status == 0
-    assert "6 plans" in done.out
+    assert "7 plans" in done.out
     assert "1 policy" in done.out
     document = demiurge("--json", "manifest", "check", str(folder)).document
-    assert (document["ok"], document["plan"]) == (True, 6)
+    assert (document["ok"], document["plan"]) == (True, 7)
 
 
 def test_all_mistakes_are_told_at_once(demiurge: Any, folder: Path) -> None:

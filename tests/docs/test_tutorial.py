@@ -101,7 +101,7 @@ class Tutorial:
 
 @pytest.fixture
 def tutorial(tmp_path: Path) -> Iterator[Tutorial]:
-    with serving(Shop()) as model, (tmp_path / "mails.txt").open("w") as mails:
+    with serving(Shop(title="The Time in Berlin")) as model, (tmp_path / "mails.txt").open("w") as mails:
         folder = tmp_path / "shop"
         shutil.copytree(DOCS / "examples/tutorial", folder)
         server = subprocess.Popen(

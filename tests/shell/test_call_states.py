@@ -14,6 +14,7 @@ REJECTED = {"decision": "reject", "reason": "too dear"}
 
 async def test_cards_calls_and_traces_say_who_changed_or_rejected_a_call(screen: Screen) -> None:
     user = await screen.served.client()
+    screen.served.provider.title = "Orders"
     for chat, decision in (("c1", CHANGED), ("c2", REJECTED)):
         await ask_for_order(screen.served, chat)
         [asked] = (await user.get("/api/approvals")).json()["approvals"]

@@ -91,7 +91,7 @@ async def test_a_budget_that_nears_its_end_is_said_below_the_last_answer(screen:
     await expect(page.locator(".budget")).to_contain_text("This chat has used up the budget: 2 of 2 model requests.")
     await page.goto(f"{screen.served.base}/cost")
     told = page.get_by_label("Budgets that near their end")
-    await expect(told).to_contain_text("c1: This chat has used up the budget")
+    await expect(told).to_contain_text("This chat has used up the budget")
 
 
 async def test_text_streams_while_the_model_writes_it_and_survives_a_reload(screen: Screen) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,10 +69,6 @@ class Chat:
         return Unit(CHAT, self.id)
 
     @property
-    def _titles(self) -> Unit:
-        return Unit(TITLES, self.id)
-
-    @property
     def _cell(self) -> ChatCell:
         return ChatCell(self.backend, self.id)
 
@@ -103,13 +98,6 @@ class Chat:
         except Conflict as conflict:  # it was made before, with another title or at another time
             if conflict.code != "key_taken":
                 raise
-
-    async def wait_for_title(self, at_most_s: float) -> None:
-        """Waits until the model has named the chat, if it was asked to; at most so many seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(at_most_s):
-                for unit in (self._titles, self.unit):
-                    await settle(self.backend, str(unit), None)
 
     async def rename(self, title: str) -> None:
         """Gives the chat another title, also while a turn goes on. Raises InvalidValue (`title`; `older_definitions`),
@@ -141,7 +129,7 @@ class Chat:
         if not dry_run and not standing.deleted:
             await self._change("demiurge/ChatDeleted@1", "delete", {})
         if not dry_run:
-            await self.backend.run.cancel(str(self._titles), STOPPED)
+            await self.backend.run.cancel(str(Unit(TITLES, self.id)), STOPPED)
         erasure = await erase_chat(self._cell, why, dry_run=dry_run)
         if not dry_run:
             self.sessions.forget(map(Unit.parse, erasure.sessions))

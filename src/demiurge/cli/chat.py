@@ -46,9 +46,6 @@ def _as_json_lines(context: click.Context, _parameter: click.Parameter, value: s
     return value
 
 
-TITLE_S = 5.0
-"""How long a command waits, after its last turn, for the title that the model proposes."""
-
 NO_VERBS = {
     "list": "`list` is no verb: `demiurge chat ls` lists the chats.",
     **dict.fromkeys(
@@ -195,13 +192,11 @@ def command(
         _tell_if_new(world, portal, chat_id)
         if message is not None:
             _one_turn(conversation, chat_id, message, attach, narrowed)
-            portal.run(conversation.chat.wait_for_title(TITLE_S))
             return
         if person is None:
             conversation.take_up()
             narrowed.tell(conversation)
             conversation.converse(sys.stdin)
-            portal.run(conversation.chat.wait_for_title(TITLE_S))
             return
         from demiurge.cli.terminal.talk import Talk  # only here: it takes time to load
 
@@ -211,7 +206,6 @@ def command(
             talk.take_up()
             narrowed.tell(talk.conversation)
             talk.run()
-            portal.run(talk.conversation.chat.wait_for_title(TITLE_S))
 
 
 def _require_sense(

@@ -9,6 +9,7 @@ from demiurge.bootstrap.backend.operations import guarded
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.reading import Reading
 from demiurge.bootstrap.backend.running import Running
+from demiurge.bootstrap.backend.settling import finish_titles
 from demiurge.bootstrap.backend.socket import Gateway
 from demiurge.values.caller import USER, Caller
 
@@ -62,4 +63,5 @@ class Embedded:
         if self._gateway is not None:
             await self._gateway.close()
         if not await self._hand_over.close():
+            await finish_titles(self.state.running)
             await self.state.close()

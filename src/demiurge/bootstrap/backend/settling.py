@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
+import asyncio
+from contextlib import aclosing, suppress
+from typing import Final
 
+from demiurge.apps.demiurge import CHAT, TITLES
 from demiurge.bootstrap.backend.calls import Backend, OnFrame
+from demiurge.errors import DemiurgeError
+from demiurge.world.host import Host
+from demiurge.world.unit import Unit
 from demiurge.world.watching.frame import Lagged
 
-__all__ = ["settle"]
+__all__ = ["finish_titles", "settle"]
+
+TITLE_S: Final = 5.0
+"""How long a world that is closed waits for titles."""
 
 
 async def settle(backend: Backend, unit: str | None, on_frame: OnFrame | None, request_id: int | None = None) -> None:
@@ -21,3 +30,16 @@ async def settle(backend: Backend, unit: str | None, on_frame: OnFrame | None, r
         async for shown in frames:
             if request_id is None or shown["request_id"] == request_id or shown["type"] == Lagged.type:
                 on_frame(shown)
+
+
+async def finish_titles(host: Host | None) -> None:
+    """Waits, TITLE_S at most, for the titles that models are asked for. No caller waits for them, and the next process
+    would have to ask again. `host`: None if nothing runs here."""
+    if host is None:
+        return
+    names = [unit for unit in host.loaded() if unit.module == TITLES]
+    with suppress(TimeoutError, DemiurgeError):
+        async with asyncio.timeout(TITLE_S):
+            for name in names:
+                await host.settle(name)
+                await host.settle(Unit(CHAT, name.key))
