@@ -126,6 +126,15 @@ async def test_a_chat_without_a_usable_answer_stays_untitled_and_goes_on(
         assert model.titles_asked == 1
 
 
+async def test_a_turn_is_done_whatever_comes_of_the_title(tmp_path: Path) -> None:
+    async with opened(tmp_path, NamingModel(RuntimeError("the model is ill"))) as world:
+        reply = await world.chat().send("Hello")
+        await world.settle()
+        tree = await world.chat().trace(reply.request_id)
+        assert tree.state == "done"
+        assert {node["unit"] for node in tree.nodes} == {"demiurge/Demiurge@1/main"}
+
+
 async def test_a_long_message_and_one_with_a_file_are_not_sent_twice(tmp_path: Path) -> None:
     model = NamingModel()
     async with opened(tmp_path, model) as world:

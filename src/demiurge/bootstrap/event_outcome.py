@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 from demiurge.bootstrap.backend import Backend
-from demiurge.bootstrap.failure import failure, refusal
+from demiurge.bootstrap.failure import consequences, failure, refusal
 from demiurge.bootstrap.journal import Journal
 from demiurge.errors import NotFound
 from demiurge.values.refs import ref_from_digest
-from demiurge.world.history.trace import lineage, outcome, trace
+from demiurge.world.history.trace import outcome, trace
 from demiurge.world.host import Accepted
 from demiurge.world.routing import event_digest
 from demiurge.world.unit import Unit
@@ -29,7 +29,7 @@ async def event_outcome(backend: Backend, unit: str, seq: int) -> dict[str, Any]
     digest = event_digest(root.body["schema"], root.body["value"], Unit.parse(name).key)
     accepted = Accepted(name, seq, ref_from_digest(digest))
     start = root.position or 0
-    tree = await asyncio.to_thread(lambda: trace(lineage(Journal(backend).read(from_seq=start), (name, seq))))
+    tree = await asyncio.to_thread(lambda: trace(consequences(Journal(backend).read(from_seq=start), (name, seq))))
     found, failed, refused = outcome(tree), await failure(backend, accepted), await refusal(backend, accepted)
     if refused is not None and found.state in ("done", "failed"):
         return {**accepted._asdict(), "state": "refused", "code": refused.code, "message": refused.message}

@@ -6,15 +6,15 @@ event led to, also by a process that did not send it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from demiurge.apps.demiurge import CHAT
+from demiurge.apps.demiurge import CHAT, TITLES
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.chat_state import ChatCell, Failed
 from demiurge.bootstrap.journal import Journal
 from demiurge.world.connections import CONNECTION_REFUSED
-from demiurge.world.history.trace import TracedRecord, lineage
+from demiurge.world.history.trace import Place, TracedRecord, lineage
 from demiurge.world.host import Accepted
 from demiurge.world.review.issue_unit import ISSUE_REFUSED
 from demiurge.world.review.model_run_unit import MODEL_RUN_REFUSED
@@ -22,7 +22,9 @@ from demiurge.world.review.proposal_unit import REFUSED as PROPOSAL_REFUSED
 from demiurge.world.unit import Unit
 from demiurge.world.workspace import EDIT_REFUSED, REJECTED
 
-__all__ = ["failure", "failure_in", "refusal"]
+__all__ = ["consequences", "failure", "failure_in", "refusal"]
+
+R = TypeVar("R", bound=TracedRecord)
 
 CHAT_FAILED = "demiurge/ChatFailed@1"
 REFUSALS = (
@@ -30,6 +32,14 @@ REFUSALS = (
     *(PROPOSAL_REFUSED, ISSUE_REFUSED, MODEL_RUN_REFUSED),
 )
 """Events with a code and a message that say no."""
+
+
+def consequences(records: Iterable[R], root: Place) -> list[R]:
+    """Returns the record at `root` and all its consequences (`lineage`), but for the request for a chat's title: nobody
+    waits for it, and a turn is done whatever comes of it."""
+    of_titles = f"{TITLES}/"
+    about_title = root[0].startswith(of_titles)
+    return lineage((r for r in records if about_title or not r.unit.startswith(of_titles)), root)
 
 
 async def failure(backend: Backend, accepted: Accepted) -> Failed | None:

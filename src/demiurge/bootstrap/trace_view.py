@@ -21,7 +21,7 @@ from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.message_body import MessageBody, told, told_ref
 from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.chat_state import Failed
-from demiurge.bootstrap.failure import failure_in
+from demiurge.bootstrap.failure import consequences, failure_in
 from demiurge.bootstrap.journal import PAGE, Journal
 from demiurge.bootstrap.stored_blobs import BlobReader
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
@@ -29,7 +29,7 @@ from demiurge.tools.display import Cell, Table, View, shown
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_from_digest
 from demiurge.world.effect_kinds import TOOL
-from demiurge.world.history.trace import TraceLine, lineage, outcome, trace
+from demiurge.world.history.trace import TraceLine, outcome, trace
 from demiurge.world.record import Cause
 from demiurge.world.routing import event_digest
 from demiurge.world.unit import Unit
@@ -198,7 +198,9 @@ def _lineages(backend: Backend, roots: Sequence[TraceRecord]) -> list[list[Trace
     if not roots:
         return []
     later = list(map(TraceRecord.of, Journal(backend).views(from_seq=min(root.position for root in roots))))
-    return [lineage((record for record in later if record.position >= root.position), root.place) for root in roots]
+    return [
+        consequences((record for record in later if record.position >= root.position), root.place) for root in roots
+    ]
 
 
 async def _tree(backend: Backend, records: Sequence[TraceRecord]) -> TraceTree:
