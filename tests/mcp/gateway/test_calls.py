@@ -145,7 +145,7 @@ async def test_a_call_that_shows_progress_waits_for_no_other_call(shop: Shop) ->
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         pass
 
-    async with shop.client(AGENT) as client:
+    async with shop.client(AGENT, "legacy") as client:
         running = asyncio.create_task(client.call_tool("wait_for_word", {"word": "go"}))
         await shop.began.wait()
         async with asyncio.timeout(20):
