@@ -111,14 +111,17 @@ async def serving_world(folder: Path, provider: Provider, port: int = 0, **optio
 
 
 @asynccontextmanager
-async def served_on(world: World, provider: Any, port: int = 0, **options: Any) -> AsyncIterator[Served]:
-    """Serves an open world while the block runs."""
+async def served_on(
+    world: World, provider: Any, port: int = 0, certificate: tuple[Path, Path] | None = None, **options: Any
+) -> AsyncIterator[Served]:
+    """Serves an open world while the block runs; with a `certificate` and its key over TLS."""
     with socket.socket(proto=socket.IPPROTO_TCP) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
         port = listening.getsockname()[1]
-        app = create_app(world, ServeOptions(port=port, **{"heartbeat_s": 0.2, **options}))
-        server = WorldServer(app, app.state.options, drain_s=2)
+        own = {"heartbeat_s": 0.2, "tls": certificate is not None, **options}
+        app = create_app(world, ServeOptions(port=port, **own))
+        server = WorldServer(app, app.state.options, *(certificate or ()), drain_s=2)
         running = asyncio.create_task(server.serve(sockets=[listening]))
         await server.until_started()
         found = Served(world, server.url, provider, app, server)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import resource
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -19,7 +20,7 @@ from tests.server.conftest import LONGEST_S, Served, serving_world
 from tests.server.test_journal_stream import events
 
 from demiurge.server import http_connections
-from demiurge.server.options import ConnectionLimits
+from demiurge.server.options import ConnectionLimits, ServeOptions
 
 NO_TIME = ConnectionLimits(head_s=0.05, body_s=0.05)
 """A request that is not there at once is late."""
@@ -200,6 +201,17 @@ async def test_connections_that_were_ended_are_one_line_of_the_log_in_a_minute(
     ended = "ended, because a request took too long to come"
     assert first == [f"Connections: 1 {ended}."]
     assert lines() == [*first, f"Connections: 2 {ended}."]
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "most"), [(resource.RLIM_INFINITY, 4096), (10**6, 4096), (1000, 500), (20, 16)]
+)
+def test_half_of_the_file_descriptors_are_for_connections(
+    descriptors: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: {resource.RLIMIT_NOFILE: (descriptors, 10**9)}[kind])
+    limits = ServeOptions().limits
+    assert (limits.most, limits.anonymous, limits.anonymous_at_address) == (most, most // 2, most // 8)
 
 
 async def test_warnings_of_bad_requests_come_once_a_minute(served: Served, caplog: pytest.LogCaptureFixture) -> None:

@@ -72,6 +72,16 @@ async def test_a_failure_that_nobody_expected_is_in_the_log_alone(
     assert "canary-8c21" in str(logged.exc_info)
 
 
+async def test_a_token_is_found_behind_its_scheme(served: Served) -> None:
+    secret = (await served.world.tokens.add("user:ada", ["user"])).secret
+    found = {}
+    async with served.browser() as browser:
+        for given in (f"Bearer {secret}", f"bearer   {secret}", f"Basic {secret}", secret, f"Bearer x {secret}", ""):
+            answer = await browser.get("/api/session", headers={"authorization": given})
+            found[given.replace(secret, "...")] = answer.status_code
+    assert found == {"Bearer ...": 200, "bearer   ...": 200, "Basic ...": 401, "...": 401, "Bearer x ...": 401, "": 401}
+
+
 async def test_the_log_names_who_asked_and_nobody_as_a_dash(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     user = await served.client()
     with caplog.at_level(logging.INFO, "demiurge.server.guard"):

@@ -73,5 +73,8 @@ async def test_a_long_result_is_cut_for_a_client_that_says_how_much_it_takes(ser
         text = json.dumps(full["result"], ensure_ascii=False, separators=(",", ":"))
         assert "result_cut" not in full
         assert short["result_cut"] == {"bytes": len(text.encode()), "head": text[:4000]}
+        assert short["content"] == full["content"][:4000]
+        assert short["content_cut"] == {"bytes": len(full["content"].encode())}
+        assert short["result"] == ({"parts": full["result"]["parts"]} if "parts" in (full["result"] or {}) else None)
         assert short["view_ref"] == full["view_ref"]
     assert await tool_answers(max_result=10**6) == whole

@@ -131,6 +131,25 @@ async def test_clients_hear_of_a_change_of_the_policy(served: Served, shop: Shop
         assert [each.name for each in (await client.list_tools(cache_mode="refresh")).tools] == ["add"]
 
 
+@pytest.mark.parametrize(
+    ("options", "offered"),
+    [
+        ({"mcp_tools": ("note", "add", "core__get_current_time")}, ["add", "note"]),
+        ({"mcp_shipped": False}, ["add", "book", "note", "plot", "report", "sell", "send_parcel", "wait_for_word"]),
+        ({"mcp_shipped": False, "mcp_search": True}, None),
+    ],
+)
+async def test_a_server_offers_the_tools_that_its_options_say(
+    shop: Shop, options: dict[str, Any], offered: list[str] | None
+) -> None:
+    async with served_on(shop.world, None, **options) as served:
+        secret = await token(served, "agent")
+        listed = [each["name"] for each in (await result(served, secret, "tools/list", {}))["tools"]]
+        hidden = (await post(served, secret, "tools/call", {"name": "hidden", "arguments": {}})).json()
+        assert hidden["error"]["message"] == "Unknown tool: hidden"
+    assert offered is None or listed == offered
+
+
 async def test_no_token_no_answer_and_a_revoked_one_is_none(served: Served) -> None:
     added = await served.world.tokens.add("agent:a", ["agent"])
     assert (await post(served, "dmg_wrong", "tools/list", {})).status_code == 401
@@ -166,8 +185,14 @@ async def test_a_session_of_the_older_protocol_is_its_token_s_alone(served: Serv
         assert (await http.post("/mcp", json=ask, headers={**theirs, **session})).status_code == 404
 
 
-async def test_one_token_does_not_take_the_sessions_of_all(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_endpoint, "MAX_SESSIONS_OF_ONE", 3)
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [("MAX_SESSIONS_OF_ONE", [200, 200, 200, 503, 200]), ("MAX_SESSIONS", [200, 200, 200, 503, 503])],
+)
+async def test_one_token_does_not_take_the_sessions_of_all_and_all_have_a_limit(
+    limit: str, expected: list[int], served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_endpoint, limit, 3)
     begin = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -180,7 +205,7 @@ async def test_one_token_does_not_take_the_sessions_of_all(served: Served, monke
         for secret in (greedy, greedy, greedy, greedy, other):
             headers = {"authorization": f"Bearer {secret}", "accept": "application/json, text/event-stream"}
             statuses.append((await http.post("/mcp", json=begin, headers=headers)).status_code)
-    assert statuses == [200, 200, 200, 503, 200]
+    assert statuses == expected
 
 
 async def test_a_request_that_is_too_large_is_refused(served: Served, shop: Shop) -> None:
