@@ -111,10 +111,10 @@ async def serving_world(folder: Path, provider: Provider, port: int = 0, **optio
 
 
 @asynccontextmanager
-async def served_on(
-    world: World, provider: Any, port: int = 0, certificate: tuple[Path, Path] | None = None, **options: Any
-) -> AsyncIterator[Served]:
-    """Serves an open world while the block runs; with a `certificate` and its key over TLS."""
+async def served_on(world: World, provider: Any, port: int = 0, **options: Any) -> AsyncIterator[Served]:
+    """Serves an open world while the block runs; with the option `certificate`, its file and that of its key, over
+    TLS."""
+    certificate: tuple[Path, Path] | None = options.pop("certificate", None)
     with socket.socket(proto=socket.IPPROTO_TCP) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
