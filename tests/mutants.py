@@ -115,6 +115,8 @@ AREAS = {
         ("src/demiurge/mcp/*",),
         (
             "tests/mcp",
+            *(f"tests/bootstrap/mcp/test_{name}.py" for name in ("mcp_connection", "mcp_servers", "sampling")),
+            "tests/bootstrap/mcp/test_server_questions.py",
             *("--ignore=tests/mcp/test_conformance.py", "--ignore=tests/mcp/test_npm_servers.py"),  # they need node
             "--ignore=tests/mcp/test_published_servers.py",  # they are installed from the network
             *(

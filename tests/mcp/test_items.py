@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -275,6 +276,17 @@ def test_a_result_with_more_parts_than_a_result_may_have_is_refused() -> None:
     with pytest.raises(ToolFailure) as refused:
         item_result(types.ReadResourceResult(contents=[blob] * 21, ttl_ms=0, cache_scope="private"), "s", 1000)
     assert refused.value.code == "result_too_large"
+
+
+def test_the_text_and_the_parts_of_a_result_have_a_limit_together() -> None:
+    contents = [types.BlobResourceContents(uri="note://one", blob=base64.b64encode(b"x" * 500).decode())]
+    answer = types.ReadResourceResult(contents=contents, ttl_ms=0, cache_scope="private")
+    size = len(json.dumps({"contents": [{"uri": "note://one", "blob": 0}]}, indent=2)) + 500
+    assert [len(part.data) for part in item_result(answer, "s", size + 40).parts] == [500]
+    for most in (499, size - 100):
+        with pytest.raises(ToolFailure) as refused:
+            item_result(answer, "s", most)
+        assert refused.value.code == "result_too_large"
 
 
 @pytest.mark.parametrize("text", ["", "{}", marked("no json", "s"), marked("[]", "s"), marked('{"blob": 3}', "s")])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from demiurge.errors import InvalidValue
-from demiurge.mcp import Limits, ServerSettings, read_mcp_json
-from demiurge.mcp.settings import looks_like_credential, parse_reference
+from demiurge.mcp import Limits, SamplingGrant, ServerSettings, read_mcp_json
+from demiurge.mcp.settings import looks_like_credential, parse_reference, refuse_credentials
 from demiurge.tools.capabilities import SecretName
 
 STDIO = ServerSettings(
@@ -101,6 +102,28 @@ def test_a_limit_out_of_its_range_is_refused(change: dict[str, Any]) -> None:
 def test_json_of_another_form_is_refused(data: Any) -> None:
     with pytest.raises(InvalidValue):
         ServerSettings.of_json(data)
+
+
+@pytest.mark.parametrize(
+    ("read", "what"),
+    [(ServerSettings.of_json, "a server"), (Limits.of_json, "limits"), (SamplingGrant.of_json, "sampling")],
+)
+def test_an_unknown_setting_is_refused_with_those_that_there_are(read: Any, what: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        read({"colour": "red"})
+    known = sorted(field.name for field in fields(read.__self__))
+    assert str(caught.value) == f"The settings of {what} are an object with the fields {', '.join(known)}."
+
+
+def test_a_literal_credential_of_settings_is_named() -> None:
+    settings = ServerSettings("a", command=("b",), env={"API_KEY": "ghp_0123456789abcdefABCDEF0123456789abcd"})
+    with pytest.raises(InvalidValue) as caught:
+        refuse_credentials(settings)
+    assert (caught.value.code, caught.value.path) == ("literal_credential", "")
+    assert caught.value.message == (
+        "The value of API_KEY looks like a credential. Store it with 'demiurge secrets set' and write "
+        "${secret:ALIAS}, or write ${VARIABLE}."
+    )
 
 
 def test_a_reference() -> None:

@@ -23,7 +23,6 @@ from tests.server.conftest import Served, served_on
 
 from demiurge import World
 from demiurge.apps.demiurge import CALLS
-from demiurge.mcp.gateway.answers import carries_answer
 from demiurge.mcp.gateway.stdio import _connected, _Pipe
 from demiurge.server import mcp_endpoint
 from demiurge.server.response_wire import ResponseWire
@@ -241,23 +240,6 @@ async def test_a_client_that_takes_no_more_answers_is_served_no_more() -> None:
 
 
 # -- HTTP -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("body", "is_answer"),
-    [
-        (b'{"jsonrpc":"2.0","id":1,"result":{}}', True),
-        (b'event: message\r\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\r\n\r\n', True),
-        (b'data: {"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":""}}\n\n', True),
-        (b'data: {"jsonrpc":"2.0","id":1,"error":{"code":-32800,"message":"Request cancelled"}}\n\n', False),
-        (b'data: {"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"Connection closed"}}\n\n', False),
-        (b'data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"result":1}}\n\n', False),
-        (b": ping\r\n\r\n", False),
-        (b"", False),
-    ],
-)
-def test_an_answer_is_told_from_what_only_says_that_none_comes(body: bytes, is_answer: bool) -> None:
-    assert carries_answer(body) is is_answer
 
 
 class Wire:

@@ -112,6 +112,9 @@ async def test_a_client_reads_them_under_the_server_s_names(mode: str, world: Wo
     async with Client(gateway.server, mode=mode) as client:
         assert client.server_capabilities.prompts is not None
         assert client.server_capabilities.completions is not None
+        lists = (await client.list_prompts(), await client.list_resources(), await client.list_resource_templates())
+        if mode == "auto":  # the older protocol has no such fields
+            assert {(each.ttl_ms, each.cache_scope) for each in lists} == {(0, "private")}
         [prompt] = (await client.list_prompts()).prompts
         assert (prompt.name, prompt.description) == ("greet", "Greets somebody.")
         assert prompt.arguments == [types.PromptArgument(name="who", description="The name.", required=True)]
