@@ -279,7 +279,7 @@ def test_a_result_with_more_parts_than_a_result_may_have_is_refused() -> None:
 
 
 def test_the_text_and_the_parts_of_a_result_have_a_limit_together() -> None:
-    contents = [types.BlobResourceContents(uri="note://one", blob=base64.b64encode(b"x" * 500).decode())]
+    contents: list[Any] = [types.BlobResourceContents(uri="note://one", blob=base64.b64encode(b"x" * 500).decode())]
     answer = types.ReadResourceResult(contents=contents, ttl_ms=0, cache_scope="private")
     size = len(json.dumps({"contents": [{"uri": "note://one", "blob": 0}]}, indent=2)) + 500
     assert [len(part.data) for part in item_result(answer, "s", size + 40).parts] == [500]
