@@ -103,6 +103,7 @@ async def run(
         async with asyncio.TaskGroup() as group:
             for chat in chats:
                 group.create_task(talk(world, world.chat(chat), seed, turns, teller))
+        await world.settle()  # the requests for titles too
         teller.tell("finished")
         if linger:
             await asyncio.Event().wait()
