@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from demiurge.apps.demiurge import app
 from demiurge.bootstrap.offered_tools import offered_tools, tokens_of
 from demiurge.models import GenerateRequest, LocalEngine, ModelClient
 from demiurge.models.local import fetch
@@ -92,7 +93,10 @@ async def by_local_model(specs: Sequence[ToolSpec], requests: Sequence[dict[str,
     right = 0
     async with ModelClient() as client:
         for request in requests:
-            items: list[Item] = [Message("user", (Text(request["say"]),))]
+            items: list[Item] = [
+                Message("system", (Text(app().system_prompt),)),
+                Message("user", (Text(request["say"]),)),
+            ]
             sent = list(described)
             for _ in range(3):
                 answer = await client.generate(
