@@ -101,6 +101,17 @@ async def test_a_body_has_to_come_at_some_speed(tmp_path: Path, provider: Provid
         await writing
 
 
+async def test_a_body_may_pause_for_as_long_as_its_limit_allows(tmp_path: Path, provider: Provider) -> None:
+    async with limited(tmp_path, provider, ConnectionLimits(body_s=LONGEST_S, body_rate=1)) as served:
+        secret = (await served.world.tokens.add("user:x", ["user"])).secret
+        head = f"POST /api/blob HTTP/1.1\r\nhost: {urlsplit(served.base).netloc}\r\nconnection: close\r\n"
+        head += f"authorization: Bearer {secret}\r\ncontent-length: 2\r\n\r\n"
+        reader, writer = await opened(served, head.encode(), b"x")
+        await asyncio.sleep(1.2)  # the server looks each second
+        writer.write(b"y")
+        assert (await rest_of(reader, writer)).startswith(b"HTTP/1.1 201 ")
+
+
 async def test_an_answer_may_take_as_long_as_it_takes(tmp_path: Path, provider: Provider) -> None:
     async with limited(tmp_path, provider, NO_TIME) as served:
         user = await served.client()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import httpx
 import pytest
 from tests.server.conftest import Served
 
@@ -70,6 +71,16 @@ async def test_a_failure_that_nobody_expected_is_in_the_log_alone(
     [logged] = [record for record in caplog.records if record.name == "demiurge.server.errors"]
     assert logged.getMessage() == "A request failed unexpectedly (RuntimeError)."
     assert "canary-8c21" in str(logged.exc_info)
+
+
+async def test_a_length_that_is_no_number_is_refused_whatever_server_passes_it_on(served: Served) -> None:
+    headers = {"content-length": "1x", "host": "127.0.0.1"}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(served.app), base_url=served.base) as client:
+        answer = await client.post("/api/chats", content=b"{}", headers=headers)
+    assert (answer.status_code, answer.json()) == (
+        400,
+        {"code": "bad_length", "message": "Content-Length is no number."},
+    )
 
 
 async def test_a_token_is_found_behind_its_scheme(served: Served) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from demiurge.errors import Conflict
 from demiurge.server import record_feed
 from demiurge.server.record_feed import RecordFeed
-from demiurge.server.streams import merged
+from demiurge.server.streams import EventStream, StreamEvent, merged
 
 
 async def numbered(name: str, count: int, draw: random.Random, taken: list[str]) -> AsyncGenerator[bytes, None]:
@@ -54,6 +55,33 @@ async def test_a_source_waits_until_what_it_gave_is_taken() -> None:
         for _ in range(1000):
             await asyncio.sleep(0)
         assert taken == ["a0", "a1", "a2"]
+
+
+async def test_a_stream_whose_source_fails_ends_with_the_error() -> None:
+    async def failing() -> AsyncGenerator[bytes, None]:
+        yield StreamEvent("record", {"n": 1}, "7").encode()
+        raise Conflict("Somebody was first.", code="decided", details={"by": "ada"})
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    sent: list[Any] = []
+    await EventStream(failing(), heartbeat_s=60, closing=asyncio.Event())({"type": "http"}, receive, send)
+    [head, *parts] = sent
+    headers = {name.decode(): value.decode() for name, value in head["headers"]}
+    assert (head["status"], headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    assert (headers["cache-control"], headers["x-accel-buffering"]) == ("no-store", "no")
+    assert "content-length" not in headers
+    assert [part["body"].decode() for part in parts] == [
+        "retry: 1000\n\n",
+        'id: 7\nevent: record\ndata: {"n":1}\n\n',
+        'event: error\ndata: {"code":"decided","message":"Somebody was first.","details":{"by":"ada"}}\n\n',
+        "",
+    ]
+    assert [part["more_body"] for part in parts] == [True, True, True, False]
 
 
 async def test_a_source_that_fails_ends_the_others() -> None:

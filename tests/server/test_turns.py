@@ -26,6 +26,9 @@ async def test_the_cost_of_a_request_that_was_stopped_is_unknown(served: Served)
     assert await asyncio.to_thread(served.provider.asked.wait, 30)
     running = (await user.get("/api/chats/c1/turns/1")).json()
     assert (running["status"], running["error_code"], running["text"]) == ("running", None, "")
+    waits = await user.post("/api/tools/order_part/call", json={"arguments": {"part": "bolt", "card": "x"}})
+    assert waits.json()["status"] == "awaiting_approval"  # a call outside of the chat
+    assert (await user.get("/api/chats/c1/turns/1")).json()["status"] == "running"
     await user.post("/api/chats/c1/cancel")
     await served.world.settle()
     turn = (await user.get("/api/chats/c1/turns/1")).json()
