@@ -25,7 +25,7 @@ PHASES = {
 
 
 class _Bar:
-    """Shows `Progress` reports; at most one line per percent, or per tenth of the way without a terminal."""
+    """Shows `Progress` reports; at most one line per percent, or per quarter of the way without a terminal."""
 
     def __init__(self) -> None:
         self._terminal = output.is_terminal(sys.stderr)
@@ -33,7 +33,7 @@ class _Bar:
 
     def __call__(self, progress: Progress) -> None:
         share = progress.done / progress.total if progress.total else 0.0
-        step = (progress.phase, int(share * (100 if self._terminal else 10)))
+        step = (progress.phase, int(share * (100 if self._terminal else 4)))
         if step == self._shown:
             return
         self._shown = step
