@@ -141,7 +141,8 @@ async def test_progress_reaches_the_client(shop: Shop) -> None:
     assert seen == [(1, 2, "waiting")]
 
 
-async def test_a_call_that_shows_progress_waits_for_no_other_call(shop: Shop) -> None:
+@pytest.mark.parametrize("shows", [True, False])
+async def test_a_call_waits_for_no_other_call_whether_it_shows_progress_or_not(shop: Shop, shows: bool) -> None:
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         pass
 
@@ -149,7 +150,7 @@ async def test_a_call_that_shows_progress_waits_for_no_other_call(shop: Shop) ->
         running = asyncio.create_task(client.call_tool("wait_for_word", {"word": "go"}))
         await shop.began.wait()
         async with asyncio.timeout(20):
-            noted = await client.call_tool("note", {"text": "now"}, progress_callback=on_progress)
+            noted = await client.call_tool("note", {"text": "now"}, progress_callback=on_progress if shows else None)
         shop.go_on.set()
         assert text_of(await running) == "heard go"
     assert text_of(noted) == "noted now"

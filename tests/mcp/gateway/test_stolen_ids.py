@@ -91,6 +91,17 @@ async def test_an_asker_that_left_is_shown_the_end_of_its_call_all_the_same(shop
         assert text_of(await client.call_tool("send_parcel", ROME)) == "sent to Rome"
 
 
+async def test_an_answer_that_was_given_is_noted_also_if_its_wait_is_forgotten(shop: Shop) -> None:
+    """As when another process owns the world by the time that the client has the answer."""
+    async with shop.client(AGENT) as client:
+        call_id = (await client.call_tool("send_parcel", ROME)).structured_content["call_id"]
+        await shop.approve()
+        assert not await shop.world.acting_as(AGENT).backend.run.leave_call(call_id, "whoever asked", True)
+        again = await client.call_tool("send_parcel", ROME)
+    assert again.structured_content["call_id"] != call_id
+    assert again.structured_content["status"] == "awaiting_approval"
+
+
 async def test_a_call_that_another_caller_planted_before_such_ids_were_refused_is_passed_over(shop: Shop) -> None:
     assert isinstance(shop.world.backend, Embedded)
     host = await shop.world.backend.state.host()
