@@ -122,7 +122,7 @@ def environment(servers: tuple[Recorder, Recorder, Recorder], home: Path, **more
 
 async def ask(folder: Path, environ: Mapping[str, str], **chosen: Any) -> tuple[Any, dict[str, Any]]:
     """The reply, and what the receipt says of the call."""
-    async with World.open(folder, environment=environ, **chosen) as world:
+    async with World.open(folder, environment=environ, titles="off", **chosen) as world:
         reply = await world.chat().send("Hello?")
         payload = [record.body for record in world.journal.read() if record.kind == "receipt"][-1]["payload"]
         usage = canonical_json.parse_object(world.blobs.get(payload["usage_ref"])) if "usage_ref" in payload else {}

@@ -76,7 +76,7 @@ async def test_a_world_finds_its_models_key_in_the_vault_after_the_environment(t
         provider.say(Provider.answer(Provider.text("Yes.")))
         given = home | {"OPENAI_BASE_URL": provider.url}
         for environment in (given, given | {"OPENAI_API_KEY": "sk-environment"}, given):
-            async with World.open(folder, environment=environment) as world:
+            async with World.open(folder, environment=environment, titles="off") as world:
                 assert (await world.chat().send("Hello?")).status == "done"
                 receipts = [record.body for record in world.journal.read() if record.kind == "receipt"]
                 assert (await world.replay())["ok"]
@@ -91,7 +91,7 @@ async def test_a_world_finds_its_models_key_in_the_vault_after_the_environment(t
 
 
 async def test_a_world_without_the_secret_says_what_to_do(tmp_path: Path) -> None:
-    async with World.open(tmp_path / "w", environment={}, provider="openai-responses") as world:
+    async with World.open(tmp_path / "w", environment={}, provider="openai-responses", titles="off") as world:
         reply = await world.chat().send("Hello?")
     assert reply.error_code == "secret_unavailable"
     assert reply.message == (
@@ -106,7 +106,7 @@ async def test_a_world_that_is_open_takes_a_new_value_with_its_next_effect(tmp_p
     with serving() as provider:
         provider.say(Provider.answer(Provider.text("Yes.")))
         given = home | {"OPENAI_BASE_URL": provider.url}
-        async with World.open(tmp_path / "w", environment=given, provider="openai-responses") as world:
+        async with World.open(tmp_path / "w", environment=given, provider="openai-responses", titles="off") as world:
             for value in ("sk-first", "sk-second"):
                 put(home, value=value)
                 assert (await world.chat().send("Hello?")).status == "done"

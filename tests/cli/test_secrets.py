@@ -38,7 +38,7 @@ def test_a_value_goes_in_by_stdin_and_is_used(keyless: Path, demiurge: Any, prov
     assert done.status == 0, done
     assert done.document["key"] == str(keyless / ".config/demiurge/vault.key")
     assert stat.S_IMODE((keyless / ".config/demiurge/vault.key").stat().st_mode) == 0o600
-    assert demiurge("chat", "-m", "Hello?").status == 0
+    assert demiurge("chat", "--titles", "off", "-m", "Hello?").status == 0
     assert provider.keys == [f"Bearer {CANARY}"]
     listed = demiurge("secrets", "ls", "--json")
     [row, _] = listed.document["secrets"]
