@@ -128,6 +128,10 @@ async def test_a_reason_is_needed_and_does_not_repeat_the_words(tmp_path: Path) 
         for why in ("", f"it names {CANARY}"):
             with pytest.raises(InvalidValue):
                 await world.chat().delete(why, dry_run=True)
+            with pytest.raises(InvalidValue):
+                await world.chat().delete(why)
+        assert [chat.id for chat in await world.chats()] == ["main"], "a refused deletion changes nothing"
+        assert CANARY in str(await world.chat().messages())
         with pytest.raises(NotFound):
             await world.chat("none").delete("not needed")
 

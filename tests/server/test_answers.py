@@ -217,7 +217,7 @@ def asked(places: Mapping[str, str]) -> list[Ask]:
 
 
 async def filled(served: Served) -> dict[str, str]:
-    """What `fill` makes, and besides: a workspace of three versions, issues, a title, and a turn that failed."""
+    """Fills a world as `fill` does, and adds files of three versions, issues, a chat's title and a turn that failed."""
     places = await fill(served)
     user = await served.client()
     await user.put("/api/workspace/main/file?path=notes/b.txt", content=b"two")

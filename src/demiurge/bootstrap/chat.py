@@ -126,13 +126,14 @@ class Chat:
             raise self._unknown()
         if standing.is_open:
             raise Conflict(f"The last turn of chat {self.id} is not over: wait for it, or stop it.", code="chat_busy")
-        if not dry_run and not standing.deleted:
+        planned = await erase_chat(self._cell, why, dry_run=True)  # refuses before anything is changed
+        if dry_run:
+            return planned
+        if not standing.deleted:
             await self._change("demiurge/ChatDeleted@1", "delete", {})
-        if not dry_run:
-            await self.backend.run.cancel(str(Unit(TITLES, self.id)), STOPPED)
-        erasure = await erase_chat(self._cell, why, dry_run=dry_run)
-        if not dry_run:
-            self.sessions.forget(map(Unit.parse, erasure.sessions))
+        await self.backend.run.cancel(str(Unit(TITLES, self.id)), STOPPED)
+        erasure = await erase_chat(self._cell, why, dry_run=False)
+        self.sessions.forget(map(Unit.parse, erasure.sessions))
         return erasure
 
     async def take_history(self, messages: Sequence[Mapping[str, Any]], first_message_at_ms: int | None) -> None:

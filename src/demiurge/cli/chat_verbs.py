@@ -21,7 +21,7 @@ from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.call_arguments import arguments, change_text, result_text
 from demiurge.cli.chat_claims import claims
 from demiurge.cli.command import Command, Group
-from demiurge.cli.erase import tell
+from demiurge.cli.erase import tell_erasure
 from demiurge.cli.following import Follower
 from demiurge.cli.hints import runnable
 from demiurge.cli.settings import settings
@@ -146,7 +146,7 @@ def delete(chat_id: str, why: str, dry_run: bool) -> None:
         found = portal.run(world.chat(chat_id).delete(why, dry_run=dry_run))
     verb = "Would delete" if dry_run else "Deleted"
     texts = f"{len(found.refs)} texts and files and {len(found.copies)} copies of them"
-    tell(found, verb, [f"{verb} the chat {chat_id}: {texts}."], f"words of {chat_id}", dry_run=dry_run)
+    tell_erasure(found, verb, [f"{verb} the chat {chat_id}: {texts}."], f"words of {chat_id}", dry_run=dry_run)
 
 
 @verbs.command(name="export", cls=Command)

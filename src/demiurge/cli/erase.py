@@ -15,7 +15,7 @@ from demiurge.cli.world import opened
 from demiurge.world.retention.erasure import Erasure
 from demiurge.world.retention.traces import Mention
 
-__all__ = ["command", "tell"]
+__all__ = ["command", "tell_erasure"]
 
 
 @click.command(cls=Command, name="erase")
@@ -37,10 +37,10 @@ def command(ref: str, why: str, dry_run: bool) -> None:
     verb = "Would erase" if dry_run else "Erased"
     lines = [f"{verb} {ref} ({found.size} bytes), which {found.records} records name."]
     lines += [f"{verb} its copy {copy}." for copy in found.copies]
-    tell(found, verb, lines, f"the words of {ref}", dry_run=dry_run)
+    tell_erasure(found, verb, lines, f"the words of {ref}", dry_run=dry_run)
 
 
-def tell(found: Erasure, verb: str, lines: list[str], what: str, *, dry_run: bool) -> None:
+def tell_erasure(found: Erasure, verb: str, lines: list[str], what: str, *, dry_run: bool) -> None:
     """Writes the outcome of an erasure: `lines`, and what it left. `what`: the words that were to be erased. Raises
     OutcomeError (`words_left`) if something that holds them can't be erased."""
     if found.lines:

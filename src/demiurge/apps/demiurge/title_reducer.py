@@ -24,7 +24,7 @@ LONGEST = 80
 """The most characters of a title by a model."""
 
 MAX_TOKENS = 256
-"""Of the answer; a model that thinks first needs most of them for that."""
+"""The most tokens of an answer; a model that thinks first needs most of them for that."""
 
 INSTRUCTION = user_blob(
     "Name the conversation that the next message begins, in at most six words of its language. Don't answer the "

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.bootstrap.manifest import stored_definitions
@@ -88,8 +87,8 @@ async def erase_blobs(
 ) -> Erasure:
     """Erases blobs and their copies (`retention.erasure.erase`), and the words in the files beside the store."""
     beside = partial(_beside, folder, ledger)
-    options: dict[str, Any] = {"only_of": only_of, "dry_run": dry_run, "beside": beside}
-    work = partial(erase, store, manifests, refs, why, stamp, SystemEntropy(), **options)
+    given = (store, manifests, refs, why, stamp, SystemEntropy())
+    work = partial(erase, *given, only_of=only_of, dry_run=dry_run, beside=beside)
     return await (host.erasing(work) if host is not None and not dry_run else asyncio.to_thread(work))
 
 

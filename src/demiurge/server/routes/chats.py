@@ -77,9 +77,6 @@ class ChatChange(BaseModel):
     archived: bool | None = None
 
 
-DELETED = ("done", "refs", "copies", "shared")
-
-
 class DeletedChat(BaseModel):
     """A chat that was deleted: the addresses that were erased, of their copies, and of those that stay because other
     chats name them. `done` is false while something that can't be erased holds the words."""
@@ -263,7 +260,9 @@ async def delete(
     """Closes a chat for good and erases its messages, answers, results, attachments and title, with all copies of them.
     What other chats name too stays. Fails with 409 (`chat_busy`) while a turn goes on."""
     found = await world.chat(chat_id).delete(why)
-    return DeletedChat(chat_id=chat_id, **{name: getattr(found, name) for name in DELETED})
+    return DeletedChat(
+        chat_id=chat_id, done=found.done, refs=[*found.refs], copies=[*found.copies], shared=[*found.shared]
+    )
 
 
 @router.get("/{chat_id}/messages", responses=responses(401, 403, 404, 422, 503))

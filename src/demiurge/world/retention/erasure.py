@@ -177,9 +177,11 @@ def _again(store: Store, refs: Sequence[Ref], *, dry_run: bool) -> Erasure:
 
 def _earlier(store: Store, refs: Sequence[Ref]) -> tuple[list[Ref], list[Mention]]:
     """Returns the copies of blobs that were erased before, without those that were stored again, and what was left."""
+    if not refs:
+        return [], []
     copies: dict[Ref, None] = {}
     left: dict[Ref, list[str]] = {}
-    for row in store.read(str(ERASURES)) if refs and store.head(str(ERASURES)) is not None else ():
+    for row in store.read(str(ERASURES)) if store.head(str(ERASURES)) is not None else ():
         body = decode_row(row).body
         if body.get("of") in refs:
             copies[body["ref"]] = None
