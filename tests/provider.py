@@ -28,6 +28,14 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+REFUSED_TITLE = Answer(b'{"error": {"message": "This test names no chats."}}', 400, "application/json")
+
+
+def asks_for_title(body: Any) -> bool:
+    """Whether this request asks for the title of a chat."""
+    return ASKS_FOR_TITLE in json.dumps(body)
+
+
 def responses(*items: Mapping[str, Any], held: bool = False) -> Answer:
     """A streamed answer of the Responses API with these output items."""
     usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
@@ -88,11 +96,9 @@ class Provider:
 
     def named(self, body: Any) -> Answer | None:
         """The answer to a request for a title; None for any other request."""
-        if ASKS_FOR_TITLE not in json.dumps(body):
+        if not asks_for_title(body):
             return None
-        if self.title is None:
-            return Answer(b'{"error": {"message": "This test names no chats."}}', 400, "application/json")
-        return responses(text(self.title))
+        return REFUSED_TITLE if self.title is None else responses(text(self.title))
 
     def next(self, body: Any, key: str) -> Answer:
         self.seen.append(body)

@@ -8,17 +8,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.provider import Answer
+from tests.provider import REFUSED_TITLE, Answer, asks_for_title
 
 BREAK = b""
 """In place of a piece: the connection is closed there."""
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+REFUSED_HEAD = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
 PATIENCE_S = 20.0
 
 
 class SlowProvider:
-    """Answers in order. `gone` is set when an asker has closed its connection before the answer was over."""
+    """Answers in order, and refuses each request for a title of a chat, which takes no answer. `gone` is set when an
+    asker has closed its connection before the answer was over."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -44,7 +46,12 @@ class SlowProvider:
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
-        self.seen.append(json.loads(await reader.readexactly(length)))
+        body = json.loads(await reader.readexactly(length))
+        if asks_for_title(body):
+            writer.write(REFUSED_HEAD + REFUSED_TITLE.body)
+            writer.close()
+            return
+        self.seen.append(body)
         pieces = self._script.pop(0)
         writer.write(HEAD)
         sending = asyncio.create_task(self._send(pieces, writer))

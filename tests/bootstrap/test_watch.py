@@ -38,7 +38,8 @@ async def provider() -> AsyncIterator[SlowProvider]:
 
 
 def opened(folder: Path, provider: SlowProvider) -> World:
-    return World.open(folder, environment={"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url})
+    environment = {"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url}
+    return World.open(folder, environment=environment, titles="off")  # a request for a title would be watched too
 
 
 def guest(owner: World, folder: Path, successor: Callable[[], Backend] | None = None) -> World:
