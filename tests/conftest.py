@@ -41,6 +41,7 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Nothing is noted in the home folder of whoever runs the suite; only the local model is taken from there."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEMIURGE_CACHE", str(cache_folder()))
+        patch.setenv("DEMIURGE_LOCAL_MODEL_STAYS", "0")
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "DEMIURGE_VAULT", "DEMIURGE_VAULT_KEY"):
             patch.delenv(name, raising=False)

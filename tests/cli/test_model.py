@@ -40,14 +40,23 @@ def test_fetch_ls_rm(demiurge: Any, small_model: Path) -> None:
     assert fetched.status == 0
     path = Path(fetched.document["path"])
     assert path.read_bytes() == DATA
-    assert "The local model is here: 100%" in fetched.err
     assert "\r" not in fetched.err
+    told = [line.split(":")[0] for line in fetched.err.splitlines()]
+    assert set(told) == {"Fetching the local model", "Checking the local model", "The local model is here"}
+    assert max(map(told.count, told)) <= 4, "a line for each quarter"
+    assert [line for line in fetched.err.splitlines() if "100%" in line] == ["The local model is here: 100% of 3 MiB"]
 
     [listed] = demiurge("model", "ls", "--json").document["models"]
     assert listed["path"] == str(path)
     assert demiurge("model", "rm", "--json").document["freed"] >= len(DATA)
     assert not path.exists()
     assert "nothing to remove" in demiurge("model", "rm").out
+
+
+def test_stop_without_a_process(demiurge: Any, small_model: Path) -> None:
+    assert demiurge("model", "stop", "--json").document == {"ended": False}
+    assert demiurge("model", "fetch", str(small_model)).status == 0
+    assert demiurge("model", "stop").out == "No process of the model goes on.\n"
 
 
 def test_the_wrong_bytes_are_refused(demiurge: Any, small_model: Path) -> None:

@@ -91,6 +91,19 @@ async def test_the_progress_of_a_running_tool_is_its_step() -> None:
     assert display.steps[1:] == ["running unpack", "running unpack: 3 of 10, bolts", "running unpack: 0.5"]
 
 
+def test_without_a_terminal_a_step_with_percents_is_told_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    display = PlainDisplay()
+    for share in (3, 49, 50, 51, 99):
+        display.begin_step(f"reading the prompt: {share} %", important=True)
+    display.begin_step("thinking")
+    display.begin_step("loading the local model", important=True)
+    assert capsys.readouterr().err.splitlines() == [
+        "Reading the prompt: 3 % ...",
+        "Reading the prompt: 50 % ...",
+        "Loading the local model ...",
+    ]
+
+
 def test_a_part_of_a_result_is_named_with_the_command_that_saves_it(capsys: pytest.CaptureFixture[str]) -> None:
     part = {"kind": "image", "mime": "image/png", "bytes_ref": "sha256:" + "0" * 64, "size": 12345}
     PlainDisplay().part({**part, "name": "../a plot\x1b[2J.png"}, bytes)

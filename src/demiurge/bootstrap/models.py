@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +14,7 @@ from demiurge.models.address import Address, address_of, find_key
 from demiurge.models.client import ModelClient
 from demiurge.models.local import LocalEngine
 from demiurge.models.local.fetch import Progress
+from demiurge.models.local.left_engine import seconds_to_stay
 from demiurge.models.port import LanguageModel, name_of
 from demiurge.models.providers import PROVIDERS, PYTHON, provider
 from demiurge.models.request import GenerateRequest
@@ -119,7 +121,7 @@ class Models:
     def __init__(self, given: LanguageModel | None = None) -> None:
         self._given = given
         self._client: ModelClient | None = None
-        self._engine = LocalEngine()
+        self._engine = LocalEngine(stays_s=seconds_to_stay(os.environ))
         self._kept: KeptPrompts | None = None
         self._starting = asyncio.Lock()
 

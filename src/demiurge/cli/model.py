@@ -1,4 +1,4 @@
-"""`demiurge model`: the weights of the local model."""
+"""`demiurge model`: the weights of the local model, and the process that runs it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from demiurge.cli.command import Command, Group
 from demiurge.cli.hints import runnable
 from demiurge.cli.progress import fetch_shown
 from demiurge.models.local import LOCAL_MODEL, cache_folder, locate, remove
+from demiurge.models.local.engine import prompts_folder
+from demiurge.models.local.left_engine import stop_left_engine
 
 __all__ = ["command"]
 
@@ -39,6 +41,14 @@ def ls() -> None:
     where = str(path) if path is not None else runnable("not here; fetch it with `demiurge model fetch`")
     rows = [(LOCAL_MODEL.name, f"{LOCAL_MODEL.size / 1e9:.1f} GB", LOCAL_MODEL.licence, where)]
     output.result({"models": [found]}, *output.table(rows, ("MODEL", "SIZE", "LICENCE", "PATH")))
+
+
+@command.command(name="stop", cls=Command)
+def stop() -> None:
+    """End the model's process, which goes on for five minutes after its last chat."""
+    path = locate()
+    ended = path is not None and stop_left_engine(prompts_folder(path))
+    output.result({"ended": ended}, "The model's process has ended." if ended else "No process of the model goes on.")
 
 
 @command.command(name="rm", cls=Command)

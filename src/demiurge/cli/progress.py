@@ -1,4 +1,4 @@
-"""Progress of long steps on stderr: a bar on a terminal, else a line for every tenth."""
+"""Progress of long steps on stderr: a bar on a terminal, else a line for every quarter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ PHASES = {
 
 
 class _Bar:
-    """Shows `Progress` reports; at most one line per percent, or per quarter of the way without a terminal."""
+    """Shows `Progress` reports: each percent on a terminal; else a line as each quarter of the way begins, and at the
+    end."""
 
     def __init__(self) -> None:
         self._terminal = output.is_terminal(sys.stderr)
@@ -34,7 +35,8 @@ class _Bar:
     def __call__(self, progress: Progress) -> None:
         share = progress.done / progress.total if progress.total else 0.0
         step = (progress.phase, int(share * (100 if self._terminal else 4)))
-        if step == self._shown:
+        over = share >= 1 and progress.phase != "done"
+        if step == self._shown or (over and not self._terminal):
             return
         self._shown = step
         words = PHASES.get(progress.phase, progress.phase)

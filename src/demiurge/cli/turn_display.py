@@ -6,6 +6,7 @@ The answer and everything else may go to two streams, so that the answer alone c
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -31,6 +32,7 @@ class Mark(NamedTuple):
 
 CALL, RESULT, FAILURE = Mark("→", "->", "cyan"), Mark("←", "<-", "green"), Mark("✗", "x", "red")
 CHANGE = Mark("~", "~", "yellow")
+PERCENT = re.compile(r"(\d+) %")
 
 
 class TurnDisplay(Protocol):
@@ -149,10 +151,15 @@ class AnswerAlone(PlainDisplay):
             output.write(output.plain(said), stream=self._answers() if is_final else self._activity())
 
 
+def _half(percent: re.Match[str]) -> str:
+    """Returns which half of the way a matched number of percents lies in."""
+    return "first half" if int(percent[1]) < 50 else "second half"
+
+
 class _StatusLine:
     """The current step with its seconds: a line on a terminal, which is erased before other output.
 
-    Without a terminal it prints `important` steps only, once.
+    Without a terminal it prints `important` steps only, once; of a step with percents one line for each half.
     """
 
     def __init__(self) -> None:
@@ -164,8 +171,8 @@ class _StatusLine:
         self.end()
         if self._terminal:
             self._ticking = asyncio.create_task(self._tick(output.plain(label)))
-        elif important and label not in self._said:
-            self._said.add(label)
+        elif important and (step := PERCENT.sub(_half, label)) not in self._said:
+            self._said.add(step)
             output.notice(f"{label[0].upper()}{label[1:]} ...")
 
     def end(self) -> None:

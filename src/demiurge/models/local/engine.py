@@ -1,8 +1,9 @@
 """The local engine: a separate process that serves the local model on loopback (`serve.py`).
 
-Invariant: the engine ends with its owner. It is a separate process because native code that stops, crashes or hangs
-must not take a durable world with it, and because loading blocks an interpreter for seconds. Its messages stay off the
-user's terminal unless `verbose`; only this object knows its random key.
+Invariant: the engine ends with its owner, or a few minutes after it (`left_engine.py`): then the next owner finds it.
+It is a separate process because native code that stops, crashes or hangs must not take a durable world with it, and
+because loading blocks an interpreter for seconds. Its messages stay off the user's terminal unless `verbose`; only this
+user knows its random key.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 
 from demiurge.errors import Unavailable
 from demiurge.models.local.fetch import Progress
+from demiurge.models.local.left_engine import EngineLease, LeftEngine, is_alive
 from demiurge.models.local.template import CHAT_TEMPLATE
 from demiurge.models.local.weights import LOCAL_MODEL, folder, locate
 from demiurge.values.clock import Entropy, SystemEntropy
@@ -29,10 +33,13 @@ _CONTEXT_SMALL = 8_192
 _AMPLE_MEMORY = 4 << 30
 _LEAVE_SECONDS = 2.0
 
+_LEFT: list[subprocess.Popen[str]] = []
+"""The engines that this process has left running. They are kept, so that their ends are noticed."""
+
 
 class LocalEngine:
     """The engine of one model file. `start` loads it (takes seconds and 2 GB of memory), `stop` frees it; both may be
-    repeated.
+    repeated. With `stays_s`, `stop` leaves it running for so many seconds, and `start` takes one that was left.
 
     `base_url` is `http://127.0.0.1:PORT/v1`, `api_key` 32 hex digits, new at every start; `context` is in tokens;
     `path` is the model's file, and `prompts` the folder beside the weights in which the server keeps what it has read.
@@ -45,11 +52,15 @@ class LocalEngine:
         context: int | None = None,
         verbose: bool = False,
         entropy: Entropy | None = None,
+        stays_s: float = 0.0,
     ) -> None:
         self._path = path
         self._entropy = entropy or SystemEntropy()
         self._verbose = verbose
         self._process: subprocess.Popen[str] | None = None
+        self._stays_s = stays_s
+        self._lease: EngineLease | None = None
+        self.known_prompt = ""
         self.context = context or (_CONTEXT if _memory() >= _AMPLE_MEMORY else _CONTEXT_SMALL)
         self.model = LOCAL_MODEL.name
         self.path = Path()
@@ -60,7 +71,9 @@ class LocalEngine:
     @property
     def running(self) -> bool:
         """Returns whether the process runs; `start` restarts one that died."""
-        return self._process is not None and self._process.poll() is None
+        if self._process is not None:
+            return self._process.poll() is None
+        return self._lease is not None and is_alive(self._lease.folder)
 
     def start(self, progress: Callable[[Progress], None] = lambda _: None) -> None:
         """Loads the model and listens; blocks while it loads. Raises Unavailable if the weights, the `local` extra, or
@@ -76,7 +89,11 @@ class LocalEngine:
                 code="model_unavailable",
             )
         size = path.stat().st_size
-        self.path, self.prompts = path, _made(folder() / f"{path.name}.prompts")
+        self.path, self.prompts = path, prompts_folder(path)
+        with suppress(OSError):  # a folder that can't be made keeps nothing
+            self.prompts.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._stays_s and self._takes_left_engine():
+            return
         progress(Progress("load", 0, size))
         key = self._entropy.token(16).hex()
         process = subprocess.Popen(  # noqa: S603 - our own file, under our own interpreter
@@ -100,22 +117,50 @@ class LocalEngine:
         self.base_url = f"{answer['listening'].rstrip('/')}/v1"
         progress(Progress("load", size, size))
 
+    def _takes_left_engine(self) -> bool:
+        """Takes the engine that was left for this model and program, if there is one. Else ends the one that was left,
+        and this engine will be left at its end."""
+        lease = EngineLease.taken(self.prompts)
+        if lease is None:
+            return False
+        left = lease.engine()
+        if left is not None and left.made_for == self._made_for():
+            self._lease = lease
+            self._know(left)
+            return True
+        if lease.end_engine():
+            self._lease = lease
+        else:
+            lease.give_back()
+        return False
+
+    def _know(self, left: LeftEngine) -> None:
+        self.base_url, self.api_key, self.context = left.base_url, left.api_key, left.context
+        self.known_prompt = left.read
+
+    def _made_for(self) -> str:
+        """Returns what an engine must have been made for to be this one: its program, its model, its template."""
+        found = self.path.stat()
+        parts = (version("xllamacpp"), str(self.path), found.st_size, found.st_mtime_ns, CHAT_TEMPLATE)
+        return sha256(json.dumps([_SERVE.read_text("utf-8"), *parts]).encode()).hexdigest()
+
+    def note_known_prompt(self, name: str) -> None:
+        """Notes the name of the fixed part of a prompt that the engine has read, also for a later owner."""
+        if self.known_prompt != name:
+            self.known_prompt = name
+            if self._lease is not None:
+                self._lease.note_read(name)
+
     def stop(self) -> None:
-        """Ends the process, by force if need be, and frees the memory."""
+        """Ends the process, by force if need be, and frees the memory; or leaves the engine running for its time."""
+        lease, self._lease = self._lease, None
         process, self._process = self._process, None
-        self.base_url = self.api_key = ""
-        if process is None:
-            return
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with suppress(OSError):
-            process.stdin.close()
-        try:
-            process.wait(_LEAVE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        self.base_url = self.api_key = self.known_prompt = ""
+        stays = lease is not None and is_alive(lease.folder)
+        if process is not None:
+            _let_go(process) if stays else _end(process)
+        if lease is not None:
+            lease.give_back()
 
     def _request(self, path: Path, key: str) -> str:
         return json.dumps(
@@ -127,15 +172,36 @@ class LocalEngine:
                 "api_key": key,
                 "chat_template": CHAT_TEMPLATE,
                 "verbose": self._verbose,
+                "stays_s": self._stays_s if self._lease is not None else 0,
+                "made_for": self._made_for() if self._lease is not None else "",
             }
         )
 
 
-def _made(place: Path) -> Path:
-    """Makes the folder of kept prompts, for its user alone. One that can't be made keeps nothing."""
+def prompts_folder(weights: Path) -> Path:
+    """Returns the folder for what engines of these weights have read; it may be missing."""
+    return folder() / f"{weights.name}.prompts"
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
     with suppress(OSError):
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return place
+        process.stdin.close()
+    try:
+        process.wait(_LEAVE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()
+
+
+def _let_go(process: subprocess.Popen[str]) -> None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+    _LEFT[:] = [each for each in (*_LEFT, process) if each.poll() is None]
 
 
 def _ask(process: subprocess.Popen[str], request: str) -> dict[str, str]:

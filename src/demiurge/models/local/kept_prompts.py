@@ -51,7 +51,7 @@ class KeptPrompts:
 
     def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine
-        self._prepared: set[tuple[str, str]] = set()
+        self._prepared: dict[tuple[str, str], str] = {}
         self._preparing = asyncio.Lock()
 
     async def prepare(self, request: GenerateRequest, on_event: Callable[[AiEvent], None] | None = None) -> None:
@@ -62,28 +62,36 @@ class KeptPrompts:
             return
         key = (self._engine.base_url, json.dumps(fixed, sort_keys=True))
         async with self._preparing:
-            if key in self._prepared:
-                return
             try:
-                await self._prepare(fixed, request.timeout_s, on_event)
+                if key not in self._prepared:
+                    self._prepared[key] = ""
+                    self._prepared[key] = await self._prepare(fixed, request.timeout_s, on_event)
+                await asyncio.to_thread(self._engine.note_known_prompt, self._prepared[key])
             except (httpx.HTTPError, OSError, ValueError, KeyError) as error:
                 LOG.info("the fixed part of a prompt was not kept: %s", type(error).__name__)
-            self._prepared.add(key)
 
     async def _prepare(
         self, fixed: dict[str, Any], silence_s: float, on_event: Callable[[AiEvent], None] | None
-    ) -> None:
+    ) -> str:
+        """Returns the name of the prompt that the engine knows now; an empty one if it is too short to be kept."""
         headers = {"Authorization": f"Bearer {self._engine.api_key}"}
         server = self._engine.base_url.removesuffix("/v1")
-        async with httpx.AsyncClient(base_url=server, headers=headers, timeout=silence_s, trust_env=False) as http:
+        once = httpx.Limits(max_keepalive_connections=0)  # the server closes a connection that waits for five seconds
+        async with httpx.AsyncClient(
+            base_url=server, headers=headers, timeout=silence_s, trust_env=False, limits=once
+        ) as http:
             prompt = _common_beginning(*[await _prompt(http, fixed, said) for said in _SAMPLES])
             if len(prompt) < LEAST_CHARACTERS:
-                return
-            file = self._engine.prompts / f"{self._name(prompt)}{_SUFFIX}"
+                return ""
+            name = self._name(prompt)
+            if name == self._engine.known_prompt:  # to restore it would drop what the engine knows of the conversation
+                return name
+            file = self._engine.prompts / f"{name}{_SUFFIX}"
             if await asyncio.to_thread(file.is_file) and await _restored(http, file):
-                return
+                return name
             await _read(http, prompt, on_event)
             await _saved(http, file)
+            return name
 
     def _name(self, prompt: str) -> str:
         """Returns the name of a prompt's file: it belongs to this version of the engine, this model, and these

@@ -1,9 +1,10 @@
 """The engine's process: llama.cpp's server on loopback, for as long as its parent lives.
 
 It is run as a file, not imported: it needs nothing of this package, so it starts as fast as the native library loads.
-It reads one line of JSON from its input (`path`, `name`, `context`, `api_key`, `chat_template`, `prompts`, `verbose`),
-writes one line back (`{"listening": URL}` or `{"error": code}`), and ends when its input closes: a parent that was
-killed leaves no engine behind.
+It reads one line of JSON from its input (`path`, `name`, `context`, `api_key`, `chat_template`, `prompts`, `verbose`,
+`stays_s`, `made_for`), and writes one line back (`{"listening": URL}` or `{"error": code}`). It ends when its input
+closes, so that a parent that was killed leaves no engine behind; with `stays_s` it serves on for as many seconds after
+its last user, and says in `engine.json` where it listens (`left_engine.py`).
 
 Invariant: the server listens on 127.0.0.1 only, on a port chosen by the system, behind the given key, without its web
 page, without CORS and without network access of its own. No other program on the machine can use the model's time, and
@@ -15,9 +16,11 @@ on a busy machine are ten times slower), 256 MiB of prompt cache in place of the
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
+import time
 from typing import Any
 
 _CACHE_MIB = 256
@@ -25,6 +28,7 @@ _BATCH = 128
 """The tokens of a prompt that are read at once. After each batch the server says how far it has read."""
 _QUIET = -1
 _CHATTY = 4
+_LOOKS_EVERY_S = 0.5
 
 
 def main() -> None:
@@ -33,9 +37,15 @@ def main() -> None:
     os.dup2(2, 1)
     request = json.loads(sys.stdin.readline())
     server, answer = _serve(request)
-    print(json.dumps(answer), file=answers, flush=True)
-    if server is not None:
-        sys.stdin.read()
+    if server is not None and request["stays_s"]:
+        alive = _left(request, answer["listening"])
+        print(json.dumps(answer), file=answers, flush=True)
+        _stay(request)
+        os.close(alive)
+    else:
+        print(json.dumps(answer), file=answers, flush=True)
+        if server is not None:
+            sys.stdin.read()
     # Not sys.exit: the server's destructor would wait for ever for a loop that may never have begun.
     os._exit(0)
 
@@ -50,6 +60,39 @@ def _serve(request: dict[str, Any]) -> tuple[Any, dict[str, str]]:
     except RuntimeError:
         return None, {"error": "model_unavailable"}
     return server, {"listening": server.listening_address}
+
+
+def _left(request: dict[str, Any], listening: str) -> int:
+    """Writes `engine.json`, and returns the file that is locked for as long as this process lives."""
+    alive = os.open(request["prompts"] + "engine.alive", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(alive, fcntl.LOCK_EX)
+    known = {"base_url": f"{listening.rstrip('/')}/v1"}
+    known |= {name: request[name] for name in ("api_key", "context", "made_for")}
+    part = request["prompts"] + "engine.json.part"
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(json.dumps(known))
+    os.replace(part, request["prompts"] + "engine.json")
+    return alive
+
+
+def _stay(request: dict[str, Any]) -> None:
+    """Waits until no process has used this engine for its time, or `engine.json` does not name it any more."""
+    used = time.monotonic()
+    while True:
+        time.sleep(_LOOKS_EVERY_S)
+        try:
+            with open(request["prompts"] + "engine.json", encoding="utf-8") as file:
+                if json.load(file)["api_key"] != request["api_key"]:
+                    return
+            with open(request["prompts"] + "engine.lock", "a", encoding="utf-8") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if time.monotonic() - used >= request["stays_s"]:
+                    os.unlink(request["prompts"] + "engine.json")  # while no process can take this engine
+                    return
+        except BlockingIOError:
+            used = time.monotonic()
+        except (OSError, ValueError, KeyError):
+            return
 
 
 def _settings(native: Any, request: dict[str, Any]) -> Any:
