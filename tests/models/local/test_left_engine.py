@@ -134,7 +134,7 @@ def test_an_engine_stays_for_five_minutes_or_as_long_as_the_environment_says(
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "", "long", "nan"])
-def test_it_does_not_stay_for_no_time(text: str) -> None:
+def test_an_engine_ends_at_once_if_the_environment_gives_it_no_time(text: str) -> None:
     assert seconds_to_stay({"DEMIURGE_LOCAL_MODEL_STAYS": text}) == 0
 
 

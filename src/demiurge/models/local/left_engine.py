@@ -32,7 +32,7 @@ DEFAULT_S: Final = 300.0
 _HEALTH_S: Final = 2.0
 _STEP_S: Final = 0.05
 _TRIES: Final = 4
-_LONGEST_END_S: Final = 5.0
+_STEPS_TO_END: Final = 100
 
 
 def seconds_to_stay(environment: Mapping[str, str]) -> float:
@@ -101,12 +101,11 @@ class EngineLease:
         """Has the engine of the folder end, and waits for it. Returns whether none runs any more."""
         with suppress(OSError):
             (self.folder / "engine.json").unlink(missing_ok=True)
-        last = time.monotonic() + _LONGEST_END_S
-        while is_alive(self.folder):
-            if time.monotonic() > last:
-                return False
+        for _ in range(_STEPS_TO_END):
+            if not is_alive(self.folder):
+                return True
             time.sleep(_STEP_S)
-        return True
+        return False
 
     def give_back(self) -> None:
         """Ends the lease: the time of the engine begins."""

@@ -77,7 +77,7 @@ def _left(request: dict[str, Any], listening: str) -> int:
 
 def _stay(request: dict[str, Any]) -> None:
     """Waits until no process has used this engine for its time, or `engine.json` does not name it any more."""
-    used = time.monotonic()
+    unused_s = 0.0
     while True:
         time.sleep(_LOOKS_EVERY_S)
         try:
@@ -86,11 +86,12 @@ def _stay(request: dict[str, Any]) -> None:
                     return
             with open(request["prompts"] + "engine.lock", "a", encoding="utf-8") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if time.monotonic() - used >= request["stays_s"]:
+                unused_s += _LOOKS_EVERY_S
+                if unused_s >= request["stays_s"]:
                     os.unlink(request["prompts"] + "engine.json")  # while no process can take this engine
                     return
         except BlockingIOError:
-            used = time.monotonic()
+            unused_s = 0.0
         except (OSError, ValueError, KeyError):
             return
 
