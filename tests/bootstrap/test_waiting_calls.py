@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -173,3 +174,114 @@ async def test_a_fork_lists_of_a_unit_that_cannot_be_computed_only_what_still_wa
     async with opened(tmp_path / "fork", provider) as world:
         listed = {each["id"]: each["damaged"] is not None for each in await world.approvals()}
         assert listed == {before["asks"]["id"]: True, own: True}
+
+
+async def test_a_fork_whose_first_own_record_is_damaged_lists_no_approval_of_the_other_world(
+    tmp_path: Path, provider: Provider
+) -> None:
+    """What ended the call in the fork can't be read; that the call came from the other world still can."""
+    async with opened(tmp_path / "w", provider) as world:
+        question = Provider.call("core__ask_user", {"question": "Where to?"}, "asks")
+        provider.say(Provider.answer(question, Provider.call("ring_bell", {"times": 3}, "bell")))
+        await world.chat("trip").send("Ask and ring.")
+        before = {each["tool_call_id"]: each for each in await world.approvals()}
+        *_, last = world.journal.read(CHAT)
+        assert (await world.fork(tmp_path / "fork")).position == last.position
+    assert last.unit_seq == before["bell"]["seq"]
+    make_unreadable(tmp_path / "fork", str(last.unit_seq + 1))
+    async with opened(tmp_path / "fork", provider) as world:
+        assert [each["id"] for each in await world.approvals()] == [before["asks"]["id"], None]
+
+
+async def test_a_waiting_call_is_told_whole(tmp_path: Path, provider: Provider) -> None:
+    async with opened(tmp_path / "w", provider, FrozenClock()) as world:
+        found = await asked(world, provider)
+        intents = {each.body["id"].hex(): each for each in world.journal.read(CHAT) if each.kind == "intent"}
+        common = {"unit": CHAT, "actor": "user", "damaged": None, "withheld": False, "client": None}
+        for call in found.values():
+            intent = intents[call["id"]]
+            approval = intent.body["approval"]
+            digests = {name: call.pop(name) for name in ("args_digest", "rule_digest", "spec_hash")}
+            assert digests == {name: approval[name] for name in digests}
+            assert (call.pop("id"), call.pop("seq")) == (intent.body["id"].hex(), intent.unit_seq)
+        assert found["bell"] == {
+            **common,
+            "tool": "ring_bell",
+            "tool_call_id": "bell",
+            "arguments_json": '{"times": 2}',
+            "expires_ns": 1894060800 * 10**9,
+            "asks": None,
+            "input": None,
+        }
+        assert found["asks"] == {
+            **common,
+            "tool": "core__ask_user",
+            "tool_call_id": "asks",
+            "arguments_json": '{"question": "Where to?"}',
+            "expires_ns": None,
+            "asks": {"question": "Where to?", "choices": None, "allow_other": True},
+            "input": None,
+        }
+        books = found["books"]
+        [who] = books["input"].pop("questions")
+        assert books == {
+            **common,
+            "tool": "book",
+            "tool_call_id": "books",
+            "arguments_json": '{"city": "Rome"}',
+            "expires_ns": None,
+            "asks": None,
+            "input": {"tool": "book", "server": "", "leg": 1, "tied_to_process": False},
+        }
+        assert [field["name"] for field in who.pop("fields")] == ["name", "nights"]
+        assert who == {
+            "key": "who",
+            "kind": "form",
+            "message": "Who travels?",
+            "url": None,
+            "host": "",
+            "request": None,
+        }
+
+
+async def test_a_call_of_a_unit_that_cannot_be_computed_waits_until_its_very_end(
+    tmp_path: Path, provider: Provider
+) -> None:
+    clock, moment = FrozenClock(), timedelta(microseconds=1)
+    async with opened(tmp_path / "w", provider, clock) as world:
+        before, ref = await asked(world, provider), message_ref(world)
+    make_unreadable(tmp_path / "w", ref)
+    async with opened(tmp_path / "w", provider, clock) as world:
+        clock.advance(before["bell"]["expires_ns"] / 10**9 - clock.now.timestamp())
+        assert {each["tool_call_id"] for each in await world.approvals()} == {"asks", "books"}
+        assert await world.backend.read.waiting_units() == [CHAT]
+    earlier = FrozenClock(clock.now - moment)
+    async with opened(tmp_path / "w", provider, earlier) as world:
+        assert {each["tool_call_id"] for each in await world.approvals()} == {"bell", "asks", "books"}
+
+
+async def test_a_unit_that_cannot_be_computed_lists_no_call_that_was_approved(
+    tmp_path: Path, provider: Provider
+) -> None:
+    began = asyncio.Event()
+
+    @tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT)
+    async def dig(depth: int) -> str:
+        """Dig without end."""
+        began.set()
+        await asyncio.Event().wait()
+        return "dug"
+
+    environment = {"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url, "HOME": str(tmp_path)}
+    async with World.open(tmp_path / "w", [dig, ring_bell], environment=environment) as world:
+        calls = [Provider.call("dig", {"depth": depth}, f"dig{depth}") for depth in (1, 2)]
+        provider.say(Provider.answer(*calls, Provider.call("ring_bell", {"times": 2}, "waits")))
+        await world.chat("trip").send("Ring and dig.")
+        found = {each["tool_call_id"]: each["id"] for each in await world.approvals()}
+        await world.decide(found["dig1"], approve=True)
+        await world.standing_rules.allow(found["dig2"], count=1)
+        await began.wait()
+        ref = message_ref(world)
+    make_unreadable(tmp_path / "w", ref)
+    async with World.open(tmp_path / "w", [dig, ring_bell], environment=environment) as world:
+        assert [each["tool_call_id"] for each in await world.approvals()] == ["waits"]

@@ -171,8 +171,7 @@ class AskedCalls:
         try:
             if read:
                 unit = Unit(CALLS, call_id)
-                if not self._waits.has(call_id, asker):  # whoever waits has shown it
-                    self._require_own(unit, caller)
+                self._require_own(unit, caller)
                 if self._waits.is_last(call_id, asker):
                     await host.note(unit, READ, READ, {}, caller=caller)
                     kept = self._unread.get(_question(call_id), [])
