@@ -26,6 +26,7 @@ __all__ = ["application", "main"]
 
 NOUNS = {
     "init": "Make a world.",
+    "info": "Show what is in force in a world.",
     "doctor": "Check this machine, and say how to repair what is wrong.",
     "chat": "Talk with the agent of a world.",
     "approvals": "Decide on calls that wait for a person.",
@@ -54,7 +55,7 @@ NOUNS = {
     "serve": "Serve the world over HTTP, with pages for a browser.",
     "tokens": "Say who may call the world over HTTP.",
     "webhooks": "Tell a URL when a call waits for a person.",
-    "model": "Fetch, list and remove the local model.",
+    "model": "Fetch, list, stop and remove the local model.",
 }
 
 
