@@ -32,8 +32,10 @@ PACER: dict[str, Any] = {
 
 async def _approve(world: World, number: int) -> None:
     """Proposes a version of the tool, has it checked, and approves it."""
-    kind = {"proposalType": "modify"} if number else {}
-    made = await world.prompt_tools.propose({**PACER, **kind, "prompt": f"{PACER['prompt']} At most {number}."})
+    given = {**PACER, "prompt": f"{PACER['prompt']} At most {number}."}
+    if number:
+        given |= {"proposalType": "modify", "baseHash": (await world.prompt_tools.show(PACER["id"])).digest}
+    made = await world.prompt_tools.propose(given)
     await world.settle()
     await world.prompt_tools.skip_review(made.id, made.digest, "It is a benchmark.")
     await world.prompt_tools.approve(made.id, made.digest, read=True)
