@@ -21,6 +21,7 @@ from tests.server.test_roles_of_routes import fill
 from tests.wire.test_attachments import PNG
 
 from demiurge.server.guard import POLICY as PAGE_POLICY
+from demiurge.values import cbor
 
 ANSWERS = Path(__file__).with_name("answers.json")
 HEADERS = frozenset(
@@ -49,6 +50,16 @@ BY_CHANCE = (
     (r"\b\d+ \w{3} \d\d:\d\d\b", "<time>"),
     (r"http://127\.0\.0\.1:\d+", "<server>"),
     (r"\bdemiurge_\d+=", "demiurge_<port>="),
+)
+
+
+NO_ARGUMENTS = cbor.encode([])
+NO_ANSWERS: tuple[dict[str, Any], ...] = (
+    {},
+    {"answer": ""},
+    {"answer": "x", "action": "accept"},
+    {"answer": "x", "content": {}},
+    {"action": "accept", "answers": {}},
 )
 
 
@@ -213,6 +224,49 @@ def asked(places: Mapping[str, str]) -> list[Ask]:
         Ask("POST", "/api/events", {"content": b"{}"}),
         Ask("POST", "/api/login", {"json": {"code": "none"}}),
         Ask("GET", "/login?code=none"),
+        *(Ask("GET", f"/api/chats?{more}") for more in ("prefix=nobody", "limit=0", "limit=1001", "before=-1")),
+        *(Ask("POST", "/api/approvals/00/answer", {"json": given}) for given in NO_ANSWERS),
+        *(
+            Ask("GET", f"/api/prompt-tools/scene_timer/{rest}")
+            for rest in ("diff?old=1&new=1&layer=user", "diff?old=1&new=1&layer=none", "versions/1?layer=project")
+        ),
+        Ask("GET", "/api/prompt-tools/core-none/history"),
+        Ask(
+            "POST", "/api/prompt-tools/scene_timer/rollback", {"json": {"version": 9, "rationale": "It was better so."}}
+        ),
+        Ask(
+            "POST",
+            "/api/prompt-tools/scene_timer/rollback",
+            {"json": {"version": 9, "rationale": "It was better so then."}},
+        ),
+        Ask(
+            "POST",
+            "/api/chats/c2/messages",
+            {"json": dict.fromkeys(("text", "model", "provider", "wait", "tools", "x"), 1)},
+        ),
+        Ask("POST", "/api/chats/c2/messages", {"json": {"text": "Hi", "tools_ref": "none"}}),
+        *(
+            Ask("POST", f"/api/calls/{name}", {"content": body})
+            for name, body in (
+                ("none", NO_ARGUMENTS),
+                ("keep.fork", NO_ARGUMENTS),
+                ("read.info", b"\xff"),
+                ("read.info", cbor.encode({})),
+                ("read.keys", NO_ARGUMENTS),
+                ("read.lost", NO_ARGUMENTS),
+            )
+        ),
+        Ask("POST", "/api/calls/read.lost", {"content": NO_ARGUMENTS}, role="viewer"),
+        *(
+            Ask("GET", f"/api/trace?{more}")
+            for more in ("", "chat=c3&unit=a", "unit=no/M@1/x", "chat=c3&seq=1", "count=0&chat=c3")
+        ),
+        *(Ask("GET", f"/api/journal?{more}") for more in ("unit=none", "limit=1001", "from=-1", "limit=2")),
+        *(Ask(method, f"{chat}/turns/9") for method in ("GET", "PUT")),
+        Ask("DELETE", "/api/chats/made"),
+        Ask("DELETE", "/api/chats/made?why=Old"),
+        Ask("GET", "/api/chats/made"),
+        Ask("DELETE", "/api/chats/made?why=Old"),
     ]
 
 

@@ -150,8 +150,6 @@ async def _of_request(request: Request, error: Exception) -> JSONResponse:
     """Names the places that are wrong, never the values: they may be secret."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
-    if any(each["type"] == "json_invalid" for each in found):
-        return error_response(400, "invalid_json", "The request body is not valid JSON.")
     if any(tuple(each["loc"]) == ("body",) for each in found) and not _is_json(request):
         what = "The request body is not declared as JSON: send it with Content-Type: application/json."
         return error_response(422, "validation", what)

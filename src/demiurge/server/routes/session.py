@@ -99,7 +99,7 @@ async def logout(request: Request, response: Response, current: CurrentSession) 
     """Ends the session of a browser. A token that was made by `demiurge tokens add` stays good elsewhere."""
     if current.token.is_session:
         await callers_of(request).tokens.revoke(current.token.id)
-    response.delete_cookie(cookie_name(_options(request)), path="/")
+    response.delete_cookie(cookie_name(_options(request)))
 
 
 @pages.get("/login")
@@ -123,7 +123,7 @@ async def follow_link(request: Request, code: Annotated[str, Query(max_length=20
 def _set_cookie(request: Request, response: Response, secret: str) -> None:
     options = _options(request)
     response.set_cookie(
-        cookie_name(options), secret, max_age=COOKIE_S, path="/", secure=options.tls, httponly=True, samesite="strict"
+        cookie_name(options), secret, max_age=COOKIE_S, secure=options.tls, httponly=True, samesite="strict"
     )
 
 
