@@ -14,7 +14,7 @@ import pytest
 from demiurge.errors import Conflict
 from demiurge.server import record_feed
 from demiurge.server.record_feed import RecordFeed
-from demiurge.server.streams import EventStream, StreamEvent, merged
+from demiurge.server.streams import EventStream, StreamEvent, before_closing, merged, while_allowed
 
 
 async def numbered(name: str, count: int, draw: random.Random, taken: list[str]) -> AsyncGenerator[bytes, None]:
@@ -195,3 +195,116 @@ async def test_the_records_kept_for_all_streams_have_a_most_in_number_and_in_byt
         assert await positions(feed, world, 1, 20) == list(range(1, 21))
         assert len(feed._kept) <= most_records
         assert sum(len(record.data) for record in feed._kept) <= most_bytes
+
+
+async def sent_by(
+    source: AsyncGenerator[bytes, None], closing: asyncio.Event, heartbeat_s: float = 60.0, *, is_gone: bool = False
+) -> list[str]:
+    """The parts of a stream, until it ends by itself or the test has seen a heartbeat."""
+    sent: list[str] = []
+    seen = asyncio.Event()
+
+    async def receive() -> Any:
+        if not is_gone:
+            await seen.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            sent.append(message["body"].decode())
+            if sent[-1] == ": heartbeat\n\n":
+                seen.set()
+
+    async with asyncio.timeout(60):
+        await EventStream(source, heartbeat_s=heartbeat_s, closing=closing)({"type": "http"}, receive, send)
+    return sent
+
+
+async def silent(closed: list[str]) -> AsyncGenerator[bytes, None]:
+    try:
+        await asyncio.Event().wait()
+        yield b""
+    finally:
+        closed.append("closed")
+
+
+async def test_a_stream_ends_with_its_source() -> None:
+    async def two() -> AsyncGenerator[bytes, None]:
+        yield StreamEvent("frame", {"a": "é"}).encode()
+        yield StreamEvent("frame", {}, "1").encode()
+
+    assert await sent_by(two(), asyncio.Event()) == [
+        "retry: 1000\n\n",
+        'event: frame\ndata: {"a":"\\u00e9"}\n\n',
+        "id: 1\nevent: frame\ndata: {}\n\n",
+        "",
+    ]
+
+
+async def test_a_stream_of_a_server_that_closes_says_so_and_closes_its_source() -> None:
+    closing, closed = asyncio.Event(), list[str]()
+    closing.set()
+    assert await sent_by(silent(closed), closing) == ["retry: 1000\n\n", "event: closing\ndata: {}\n\n", ""]
+    assert closed == ["closed"]
+
+
+async def test_a_stream_whose_reader_has_gone_closes_its_source() -> None:
+    closed: list[str] = []
+    assert await sent_by(silent(closed), asyncio.Event(), is_gone=True) == ["retry: 1000\n\n", ""]
+    assert closed == ["closed"]
+
+
+async def test_a_stream_without_events_sends_heartbeats() -> None:
+    closed: list[str] = []
+    sent = await sent_by(silent(closed), asyncio.Event(), 0.01)
+    assert sent[:2] == ["retry: 1000\n\n", ": heartbeat\n\n"]
+    assert closed == ["closed"]
+
+
+async def test_items_are_yielded_until_they_are_not_allowed_any_more() -> None:
+    left, closed = [True, True, False], list[str]()
+
+    async def source() -> AsyncGenerator[int, None]:
+        try:
+            for number in range(5):
+                yield number
+        finally:
+            closed.append("closed")
+
+    async def is_allowed() -> bool:
+        return left.pop(0)
+
+    assert [item async for item in while_allowed(source(), is_allowed)] == [0, 1]
+    assert (left, closed) == ([], ["closed"])
+
+
+async def test_work_is_given_up_when_the_server_closes() -> None:
+    closing, ended = asyncio.Event(), list[str]()
+
+    async def answer() -> int:
+        return 7
+
+    async def endless() -> int:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("ended")
+        return 7
+
+    assert await before_closing(closing, answer()) == 7
+    working = asyncio.create_task(before_closing(closing, endless()))
+    await asyncio.sleep(0)
+    closing.set()
+    assert await working is None
+    assert ended == ["ended"]
+
+
+async def test_a_stream_from_now_on_shows_what_comes_and_nothing_before() -> None:
+    feed, world = RecordFeed(), GrowingJournal()
+    await world.append(5)
+    async with asyncio.timeout(60):
+        following = asyncio.create_task(positions(feed, world, None, 7))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await world.append(2)
+        assert await following == [6, 7]
