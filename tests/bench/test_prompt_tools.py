@@ -6,7 +6,7 @@ import pytest
 from bench import prompt_tools
 
 
-def test_it_measures_each_figure_at_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_figure_is_measured_at_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prompt_tools, "SIZES", (2, 3))
     monkeypatch.setattr(prompt_tools, "ROUNDS", 2)
     lines = prompt_tools.run()

@@ -182,12 +182,15 @@ async def test_a_fork_whose_first_own_record_is_damaged_lists_no_approval_of_the
     """What ended the call in the fork can't be read; that the call came from the other world still can."""
     async with opened(tmp_path / "w", provider) as world:
         question = Provider.call("core__ask_user", {"question": "Where to?"}, "asks")
-        provider.say(Provider.answer(question, Provider.call("ring_bell", {"times": 3}, "bell")))
-        await world.chat("trip").send("Ask and ring.")
+        bell, books = (
+            Provider.call(*each) for each in (("ring_bell", {"times": 3}, "bell"), ("book", {"city": "Rome"}, "books"))
+        )
+        provider.say(Provider.answer(question, bell, books))
+        await world.chat("trip").send("Ask, ring and book.")
         before = {each["tool_call_id"]: each for each in await world.approvals()}
         *_, last = world.journal.read(CHAT)
         assert (await world.fork(tmp_path / "fork")).position == last.position
-    assert last.unit_seq == before["bell"]["seq"]
+    assert last.unit_seq == before["books"]["seq"]
     make_unreadable(tmp_path / "fork", str(last.unit_seq + 1))
     async with opened(tmp_path / "fork", provider) as world:
         assert [each["id"] for each in await world.approvals()] == [before["asks"]["id"], None]
