@@ -17,6 +17,7 @@ from demiurge import ToolEffect, World, tool
 from demiurge.errors import Damaged
 from demiurge.testing import FrozenClock
 from demiurge.values.refs import parse_ref, ref_digest
+from demiurge.world.host import units
 
 CHAT = "demiurge/Demiurge@1/trip"
 
@@ -264,8 +265,9 @@ async def test_a_call_of_a_unit_that_cannot_be_computed_waits_until_its_very_end
 
 
 async def test_a_unit_that_cannot_be_computed_lists_no_call_that_was_approved(
-    tmp_path: Path, provider: Provider
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(units, "GRACE_S", 0.0)
     began = asyncio.Event()
 
     @tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT)
