@@ -7,13 +7,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCResponse
+from mcp.shared.message import SessionMessage
+from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from demiurge.mcp.flow import TOO_LARGE, Flow
-from demiurge.mcp.stdio_transport import MessageReader
+from demiurge.mcp import stdio_transport as transport
+from demiurge.mcp.flow import TOO_LARGE, CallNote, Flow, noting
+from demiurge.mcp.stdio_transport import MessageReader, stdio_transport
 
 LIMIT = 100_000
 DONE = {"jsonrpc": "2.0", "id": 7, "result": {"content": []}}
@@ -89,3 +92,110 @@ async def test_a_line_that_is_no_message(line: bytes, codes: list[int]) -> None:
     found, _ = await messages([line, json.dumps(DONE).encode() + b"\n"])
     assert [message.error.code for message in found[:-1]] == codes
     assert found[-1].id == 7
+
+
+@pytest.mark.parametrize(
+    ("head", "number"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"result":"', 7),
+        (b' { "jsonrpc" : "2.0" , "id" : 123456789012345 , "result": "', 123456789012345),
+        (b'{"id":7}', 7),
+        (b'{"id":1234567890123456,"result":"', None),
+        (b'{"result":"', None),
+        (b'x{"id":7,"result":"', None),
+    ],
+)
+async def test_a_line_one_byte_over_the_limit_is_answered_if_it_begins_like_an_answer(
+    head: bytes, number: int | None
+) -> None:
+    long = head + b"x" * (LIMIT + 1 - len(head))
+    found, _ = await messages([long, b"y" * 100, b"z" * 100 + b"\n" + json.dumps(DONE).encode() + b"\n"])
+    nodes = [message.model_dump(exclude_none=True) for message in found]
+    data = {"code": TOO_LARGE, "message": f"the answer has {LIMIT + 201 + len(json.dumps(DONE)) + 2} bytes"}
+    refused = [{"jsonrpc": "2.0", "id": number, "error": data}] if number is not None else []
+    assert nodes == [*refused, DONE]
+
+
+async def test_a_line_at_the_limit_is_read() -> None:
+    text = json.dumps(DONE).encode()
+    found, _ = await messages([text + b" " * (LIMIT - len(text)), b"\n"])
+    assert [message.model_dump(exclude_none=True) for message in found] == [DONE]
+
+
+@pytest.mark.parametrize(("pieces", "is_read"), [(15, True), (16, False)])
+async def test_a_line_that_does_not_end_ends_the_connection(
+    monkeypatch: pytest.MonkeyPatch, pieces: int, is_read: bool
+) -> None:
+    monkeypatch.setattr(transport, "MAX_DISCARDED", LIMIT + 1 + 15 * 1000 + 1)
+    long = [b"x" * (LIMIT + 1), *[b"y" * 1000] * pieces, b"\n", json.dumps(DONE).encode() + b"\n"]
+    if is_read:
+        monkeypatch.setattr(transport, "MAX_DISCARDED", LIMIT + 1 + 15 * 1000 + 1 + len(json.dumps(DONE)) + 1)
+    found, output = await messages(long)
+    assert [message.id for message in found] == ([7] if is_read else [])
+    assert bool(output.pieces) is not is_read
+
+
+async def test_an_error_in_place_of_a_line_that_is_no_message_names_its_request() -> None:
+    found, _ = await messages([b'{"result": 1, "id": 9 }\n'])
+    error = {"code": PARSE_ERROR, "message": "no answer"}
+    assert [each.model_dump(exclude_none=True) for each in found] == [{"jsonrpc": "2.0", "id": 9, "error": error}]
+
+
+@dataclass
+class Input:
+    """The standard input of a server: `lines` were written, and `fails` is raised when they are to be taken."""
+
+    lines: list[bytes]
+    drained: int = 0
+    closes: bool = False
+    fails: Exception | None = None
+
+    def is_closing(self) -> bool:
+        return self.closes
+
+    def write(self, line: bytes) -> None:
+        self.lines.append(line)
+
+    async def drain(self) -> None:
+        self.drained += 1
+        if self.fails is not None:
+            raise self.fails
+
+
+REQUEST = JSONRPCRequest(jsonrpc="2.0", id=1, method="tools/list")
+NOTICE = JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params={"requestId": 1})
+
+
+async def test_messages_are_written_as_lines_and_only_a_notification_is_not_waited_for() -> None:
+    stdin, ended, note = Input([]), list[str](), CallNote()
+    process: Any = Process(Output([]))
+    process.stdin = stdin
+    process.stdout.reader = Process(None)
+    process.stdout.reader._buffer = b""
+    flow = Flow()
+    flow._open_requests.add("5")
+    async with stdio_transport(process, LIMIT, flow, lambda: ended.append("ended")) as (reader, writer), reader, writer:
+        with noting(note):
+            await writer.send(SessionMessage(NOTICE))
+            assert (note.sent, stdin.drained) == (False, 0)
+            await writer.send(SessionMessage(REQUEST))
+            assert (note.sent, stdin.drained) == (True, 1)
+        await writer.send(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=5, result={})))
+        assert flow._open_requests == set()
+        assert stdin.lines == [
+            b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}\n',
+            b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n',
+            b'{"jsonrpc":"2.0","id":5,"result":{}}\n',
+        ]
+        for fails in (ConnectionResetError(), RuntimeError()):
+            stdin.fails = fails
+            with pytest.raises(anyio.BrokenResourceError):
+                await writer.send(SessionMessage(REQUEST))
+        stdin.closes, other = True, CallNote()
+        with noting(other), pytest.raises(anyio.BrokenResourceError):
+            await writer.send(SessionMessage(REQUEST))
+        assert (other.sent, len(stdin.lines)) == (False, 5)
+        assert [each async for each in reader] == []
+        assert ended == ["ended"]
+    with pytest.raises(anyio.EndOfStream):
+        await reader.receive()

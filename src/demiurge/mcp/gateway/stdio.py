@@ -36,13 +36,17 @@ async def serve_stdio(gateway: McpGateway, stdin: int = 0, stdout: int = 1) -> N
         why = "A client of this command speaks to it over pipes: name it as the command of a server in a client."
         raise UsageError(why, code="no_pipe")
     async with _stdout_for_us(stdout) as wire:
-        pipe = _Pipe(*await _connected(stdin, wire), gateway.begin)
+        reader, writer = await _connected(stdin, wire)
+        pipe = _Pipe(reader, writer, gateway.begin)
         gateway.sent = pipe.once_sent
         incoming, to_server = pipe.incoming
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(pipe.read, incoming)
-            await gateway.server.run(to_server, pipe, gateway.server.create_initialization_options())
-            tasks.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(pipe.read, incoming)
+                await gateway.server.run(to_server, pipe, gateway.server.create_initialization_options())
+                tasks.cancel_scope.cancel()
+        finally:
+            writer.close()
 
 
 def _is_stream(descriptor: int) -> bool:
