@@ -142,14 +142,16 @@ async def test_the_answer_to_the_model_is_a_text(
     assert json.loads(given_answer(host, intent, text, None)) == kept
     with pytest.raises(UsageError) as refused:
         given_answer(host, intent, None, {"content": {"text": text}})
-    assert refused.value.code == "bad_decision"
+    why = "The answer to a question of the model is a text."
+    assert (refused.value.code, refused.value.message) == ("bad_decision", why)
 
 
 async def test_a_call_that_waits_for_an_approval_or_not_at_all_takes_no_answer(world: World) -> None:
     intent, host = await waiting(world, "send", {"city": "Rome"}), await host_of(world)
     with pytest.raises(UsageError) as refused:
         given_answer(host, intent, "yes", None)
-    assert refused.value.code == "no_question"
+    why = "This call asks for an approval, not for an answer: approve or reject it."
+    assert (refused.value.code, refused.value.message) == ("no_question", why)
     with pytest.raises(NotFound):
         given_answer(host, b"\0" * len(intent), "yes", None)
 
@@ -162,5 +164,6 @@ async def test_questions_that_are_no_more_there_are_not_answered(world: World) -
     await world.erase(asks, "It is private.")
     with pytest.raises(Conflict) as refused:
         given_answer(host, intent, "Rest.", None)
-    assert refused.value.code == "bad_question"
+    why = "The tool's questions can't be read, so they can't be answered: reject the call."
+    assert (refused.value.code, refused.value.message) == ("bad_question", why)
     assert len(await world.approvals(Unit(CALLS, call_id))) == 1
