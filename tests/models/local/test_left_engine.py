@@ -199,6 +199,18 @@ def test_an_engine_whose_owner_is_killed_ends_after_its_time(real: Path) -> None
 
 @pytest.mark.local_model
 @pytest.mark.full
+def test_an_engine_that_can_not_be_left_ends_with_its_owner(real: Path) -> None:
+    real.mkdir(mode=0o700)
+    (real / "engine.json.part").mkdir()  # stands in for a full disk
+    engine = LocalEngine(stays_s=1000)
+    engine.start()
+    assert engine.running
+    engine.stop()
+    assert not alive(real)
+
+
+@pytest.mark.local_model
+@pytest.mark.full
 def test_an_engine_of_another_program_ends_when_a_new_one_is_made(real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = LocalEngine(stays_s=1000)
     old.start()

@@ -73,7 +73,7 @@ class EngineLease:
         except OSError:
             return None
         for _ in range(_TRIES):  # the engine itself locks the file for a moment, to see whether it is used
-            with suppress(BlockingIOError):
+            with suppress(OSError):  # also where a file system has no locks
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return cls(folder, descriptor)
             time.sleep(_STEP_S)

@@ -37,15 +37,12 @@ def main() -> None:
     os.dup2(2, 1)
     request = json.loads(sys.stdin.readline())
     server, answer = _serve(request)
-    if server is not None and request["stays_s"]:
-        alive = _left(request, answer["listening"])
-        print(json.dumps(answer), file=answers, flush=True)
+    stays = server is not None and request["stays_s"] > 0 and _left(request, answer["listening"])
+    print(json.dumps(answer), file=answers, flush=True)
+    if stays:
         _stay(request)
-        os.close(alive)
-    else:
-        print(json.dumps(answer), file=answers, flush=True)
-        if server is not None:
-            sys.stdin.read()
+    elif server is not None:
+        sys.stdin.read()
     # Not sys.exit: the server's destructor would wait for ever for a loop that may never have begun.
     os._exit(0)
 
@@ -62,17 +59,21 @@ def _serve(request: dict[str, Any]) -> tuple[Any, dict[str, str]]:
     return server, {"listening": server.listening_address}
 
 
-def _left(request: dict[str, Any], listening: str) -> int:
-    """Writes `engine.json`, and returns the file that is locked for as long as this process lives."""
-    alive = os.open(request["prompts"] + "engine.alive", os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(alive, fcntl.LOCK_EX)
+def _left(request: dict[str, Any], listening: str) -> bool:
+    """Writes `engine.json`, and locks `engine.alive` for as long as this process lives. Returns whether both could be
+    written."""
     known = {"base_url": f"{listening.rstrip('/')}/v1"}
     known |= {name: request[name] for name in ("api_key", "context", "made_for")}
     part = request["prompts"] + "engine.json.part"
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(json.dumps(known))
-    os.replace(part, request["prompts"] + "engine.json")
-    return alive
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(json.dumps(known))
+        alive = os.open(request["prompts"] + "engine.alive", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        os.replace(part, request["prompts"] + "engine.json")
+    except OSError:
+        return False
+    return True
 
 
 def _stay(request: dict[str, Any]) -> None:
