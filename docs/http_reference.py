@@ -22,7 +22,11 @@ def page() -> str:
     """Returns the page."""
     app = FastAPI(title="Demiurge", version="0")
     add_routes(app)
-    paths: Mapping[str, Mapping[str, Any]] = with_refusals(app.openapi())["paths"]
+    return page_of(with_refusals(app.openapi())["paths"])
+
+
+def page_of(paths: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns the page about these paths of a description in OpenAPI."""
     lines = [line for path in sorted(paths) for line in _path(path, paths[path])]
     return HEAD + "\n".join(lines) + "\n"
 

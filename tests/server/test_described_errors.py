@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from tests.server.conftest import Served
@@ -45,6 +47,14 @@ async def test_a_body_that_is_too_large_is_refused_as_it_is_described(served: Se
     user = await served.client()
     answer = await user.post("/api/chats", content=b"a" * (32 * 2**20 + 1))
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+async def test_a_server_describes_what_the_reference_says(served: Served) -> None:
+    description = (await (await served.client()).get("/api/openapi.json")).json()
+    reference = import_module("docs.http_reference")
+    assert reference.page_of(description["paths"]) == Path(reference.__file__ or "").with_name(
+        "http-reference.md"
+    ).read_text("utf-8")
 
 
 async def test_the_description_names_the_app_and_both_ways_to_be_known(served: Served) -> None:
