@@ -8,6 +8,8 @@ import httpx
 import pytest
 from tests.server.conftest import Served
 
+from demiurge.server.routes.blobs import TYPED
+
 TEXT = b"0123456789"
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\0" * 20
 
@@ -102,6 +104,9 @@ async def test_a_head_request_has_the_headers_alone(served: Served) -> None:
         (b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>', "text/plain; charset=utf-8"),
         (b"%PDF-1.7", "text/plain; charset=utf-8"),
         (b"\x00\xff\xfe", "application/octet-stream"),
+        (b"cut\xc3", "application/octet-stream"),
+        (b"x" * (TYPED - 1) + b"\xc3", "application/octet-stream"),
+        (("x" * (TYPED - 1) + "\u00fc").encode(), "text/plain; charset=utf-8"),
         ("é".encode() * 3000, "text/plain; charset=utf-8"),
         (b"x" + "é".encode() * 3000, "text/plain; charset=utf-8"),
     ],

@@ -46,6 +46,15 @@ async def test_a_server_is_asked_trusted_changed_and_removed(served: Served, tmp
     assert (await user.get("/api/mcp/mail")).status_code == 404
 
 
+async def test_the_trust_in_one_tool_is_taken_away_alone(served: Served, tmp_path: Path) -> None:
+    await add(served, ScriptedServer(tmp_path / "mail.json", tool_of("read"), tool_of("send")))
+    user = await served.client()
+    found = (await user.post("/api/mcp/mail/refresh")).json()["tools"]
+    await user.post("/api/mcp/mail/trust", json={"tools": {each["tool_id"]: each["found_pin"] for each in found}})
+    left = (await user.post("/api/mcp/mail/untrust", json={"tools": [found[0]["tool_id"]]})).json()["tools"]
+    assert [(tool["name"], tool["state"]) for tool in left] == [("read", "new"), ("send", "trusted")]
+
+
 async def test_no_request_adds_or_adopts_a_program(served: Served, tmp_path: Path) -> None:
     user = await served.client()
     refused = await user.post("/api/mcp", json={"name": "mail", "command": ["sh", "-c", f"touch {tmp_path}/started"]})

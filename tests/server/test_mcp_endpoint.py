@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from starlette.requests import Request
 
 from demiurge.server import mcp_endpoint
-from demiurge.server.mcp_endpoint import _AfterAnswer, _Answer, _received
+from demiurge.server.mcp_endpoint import McpEndpoint, _AfterAnswer, _Answer, _received
 from demiurge.server.response_wire import SCOPE_KEY
+from demiurge.values.caller import USER
 
 ANSWER = b'data: {"jsonrpc": "2.0", "id": 1, "result": {}}\n\n'
 NOTICE = b'data: {"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}\n\n'
@@ -123,6 +125,46 @@ async def test_work_that_comes_after_the_end_of_its_request_is_begun_at_once() -
     it.after.add(it.work)
     assert due == [False, True, False]
     assert it.told == [True, True, False]
+
+
+class Gateway:
+    """Stands in for the gateway and the SDK's manager. `noted`: how often a caller's catalog was noted."""
+
+    def __init__(self) -> None:
+        self.noted = 0
+
+    def begin(self, _work: Coroutine[Any, Any, None]) -> None:
+        pass
+
+    async def note_catalog(self, _world: Any) -> None:
+        self.noted += 1
+
+    async def asgi_app(self, _scope: Any, _receive: Any, _send: Any) -> None:
+        pass
+
+
+class Callers:
+    """Knows every caller."""
+
+    async def session(self, _request: Request) -> Any:
+        return SimpleNamespace(world=None, caller=USER, token=None)
+
+    async def is_good(self, _session: Any) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("method", "noted"), [("tools/call", 1), ("tools/list", 0), (None, 0)])
+async def test_the_catalog_is_noted_before_a_call_of_a_tool_alone(
+    method: str | None, noted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_endpoint, "callers_of", lambda _request: Callers())
+    monkeypatch.setattr(mcp_endpoint, "_user", lambda _session: None)
+    endpoint, gateway = McpEndpoint(), Gateway()
+    endpoint._running = cast(Any, (gateway, gateway))
+    headers = [(b"mcp-method", method.encode())] if method is not None else []
+    asked, _left = request("POST", b"{}")
+    await endpoint({**asked.scope, "headers": headers}, asked.receive, cast(Any, asked.receive))
+    assert gateway.noted == noted
 
 
 def request(method: str, *parts: bytes | None) -> tuple[Request, list[Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.server.conftest import Served
 
 NOW = "/api/tools/core.get_current_time/call"
@@ -53,6 +55,16 @@ async def test_a_call_that_a_person_must_approve_says_where_to_wait_and_runs_onc
     assert done["value"] == {"order": 7, "card": "4111-secret"}
     repeated = await agent.post(ORDER, json=BOLT, headers=key)
     assert (repeated.status_code, repeated.json()) == (200, done)
+
+
+async def test_waiting_calls_are_listed_by_their_ends(served: Served) -> None:
+    user, agent = await served.client(), await served.client("agent")
+    parts = ("washer", "bolt", "nut")
+    for part in parts:
+        await agent.post(ORDER, json={"arguments": {"part": part, "card": "1"}})
+    listed = (await user.get("/api/approvals")).json()["approvals"]
+    assert [json.loads(call["arguments_json"])["part"] for call in listed] == [*parts]
+    assert sorted(call["expires_ns"] for call in listed) == [call["expires_ns"] for call in listed]
 
 
 async def test_a_key_belongs_to_its_caller_and_to_one_call(served: Served) -> None:
