@@ -123,6 +123,24 @@ def test_a_parameter_that_takes_more_than_it_needs(name: str, schema: dict[str, 
     assert codes(tool(input_schema={"type": "object", "properties": {"rows": nested}})) == [found]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"properties": {"a": {"type": "string", "maxLength": 9}}},
+        {"additionalProperties": False},
+        {"patternProperties": {"^x": {"type": "integer"}}},
+        {"$ref": "#/$defs/a"},
+        *({key: [{"type": "object", "additionalProperties": False}]} for key in ("anyOf", "oneOf", "allOf")),
+        {"enum": [{}]},
+        {"const": {}},
+    ],
+)
+def test_an_object_whose_schema_says_what_is_in_it(said: dict[str, Any]) -> None:
+    options = {"type": "object", **said}
+    schema = {"type": "object", "properties": {"options": options}, "$defs": {"a": {"type": "string"}}}
+    assert "unbounded_object" not in [code for code, _ in codes(tool(input_schema=schema))]
+
+
 @pytest.mark.parametrize("name", ["max_tokens", "keyword", "contexts_count", "author", "patience"])
 def test_a_parameter_whose_name_only_looks_like_a_secret(name: str) -> None:
     assert codes(tool(input_schema={"type": "object", "properties": {name: {"type": "integer"}}})) == []
