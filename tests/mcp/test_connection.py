@@ -51,7 +51,7 @@ NO_SERVER = "There is no MCP server at this address: it answered with the status
         *((None, http(status), f"The server answered with the status {status}.") for status in (400, 402, 500)),
     ],
 )
-async def test_why_a_server_could_not_be_reached(process: Any, http: Any, why: str) -> None:
+async def test_a_server_that_could_not_be_reached_is_said_with_the_reason(process: Any, http: Any, why: str) -> None:
     assert await _reason(process, http) == why
 
 
@@ -160,7 +160,7 @@ async def test_a_listing_has_the_server_s_own_words_cut_and_in_one_line(
     assert (found.definitions, found.protocol, found.problems) == ((GREET,), MODERN, ("a problem",))
 
 
-async def test_what_a_connection_says_of_itself() -> None:
+async def test_a_connection_knows_its_protocol_its_log_and_its_end() -> None:
     it = connected(Client(OLDER), process=Process(log="its words"))
     assert (it.protocol, it.is_open, it.log, it.asks_during_calls) == (OLDER, True, "its words", True)
     it.ended.set()

@@ -189,7 +189,7 @@ async def test_an_answer_that_is_not_compressed_is_read(coding: str) -> None:
         (answering(401), "https://mcp.example/mcp", CallNote()),
     ],
 )
-async def test_what_is_noted_of_an_answer(handler: Handler, url: str, expected: CallNote) -> None:
+async def test_an_answer_is_noted_with_its_status_and_its_kind(handler: Handler, url: str, expected: CallNote) -> None:
     assert await noted(handler, url) == expected
 
 
@@ -200,7 +200,7 @@ async def test_the_status_of_the_last_error_of_the_endpoint_is_kept(url: str, st
         assert client.last_status == status
 
 
-async def test_what_comes_after_an_answer_has_begun_is_not_noted() -> None:
+async def test_a_failure_after_an_answer_has_begun_is_not_noted() -> None:
     note = CallNote(sent=True, taken=True)
     async with client_of(failing(httpx2.ConnectError("x"))) as client:
         with noting(note):

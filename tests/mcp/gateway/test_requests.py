@@ -53,7 +53,7 @@ def gateway_of(world: Any = None) -> McpGateway:
         (("prompt", "resource"), set()),
     ],
 )
-async def test_what_a_caller_is_not_offered_is_not_declared(
+async def test_a_capability_that_a_caller_is_not_offered_is_not_declared(
     method: str, kinds: tuple[str, ...], lacks: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = gateway_of("a world")
@@ -189,7 +189,7 @@ async def test_a_resource_and_an_address_of_a_template_are_calls() -> None:
 
 
 @pytest.mark.parametrize(("version", "code"), [("2026-07-28", types.INVALID_PARAMS), ("2025-11-25", -32002)])
-async def test_what_is_not_offered_is_not_there(version: str, code: int) -> None:
+async def test_a_resource_or_prompt_that_is_not_offered_is_not_there(version: str, code: int) -> None:
     items = ItemsOfClients(ToolNames(), lambda _ctx: cast(Any, ItemsWorld()), cast(Any, Asked()))
     ctx: Any = SimpleNamespace(protocol_version=version)
     with pytest.raises(MCPError) as refused:
