@@ -102,7 +102,8 @@ async def _handle(params: AskUser, *, context: ToolContext) -> ToolResult[Person
 
 ask_user = CoreTool[AskUser, PersonAnswer](
     name=ASK_USER,
-    description="Ask the person for a decision or a fact that only the person knows.",
+    description="Ask the person a question, and wait for the answer. "
+    "Only for what the person alone knows or has to decide.",
     handler=_handle,
     effect=ToolEffect.READ_ONLY,
     redaction=Redaction.allow("choice"),

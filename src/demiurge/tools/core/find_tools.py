@@ -63,7 +63,7 @@ async def _handle(params: FindTools, *, context: ToolContext) -> ToolResult[Foun
 
 find_tools = CoreTool[FindTools, FoundTools](
     name=FIND_TOOLS,
-    description="Find a tool that acts on data or services.",
+    description="Find more tools to call.",
     handler=_handle,
     effect=ToolEffect.READ_ONLY,
     redaction=Redaction.allow("tools"),
