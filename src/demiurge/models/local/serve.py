@@ -11,8 +11,7 @@ page, without CORS and without network access of its own. No other program on th
 no page in a browser can reach it.
 
 The settings were measured: temperature 0 (at 0.8 calls go wrong), one thread fewer than cores for generation (all cores
-on a busy machine are ten times slower), 256 MiB of prompt cache in place of the default 8 GiB. Guessing tokens that the
-prompt has too changes no answer at temperature 0; an answer that repeats a tool's result takes a third less time.
+on a busy machine are ten times slower), 256 MiB of prompt cache in place of the default 8 GiB.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ from typing import Any
 _CACHE_MIB = 256
 _BATCH = 128
 """The tokens of a prompt that are read at once. After each batch the server says how far it has read."""
-_SEEN, _GUESSED = 3, 8
-"""After three tokens that the prompt has too, its next eight are guessed, and checked in one step on all cores."""
 _QUIET = -1
 _CHATTY = 4
 _LOOKS_EVERY_S = 0.5
@@ -114,9 +111,6 @@ def _settings(native: Any, request: dict[str, Any]) -> Any:
     settings.cpuparams.n_threads = max(1, cores - 1)
     settings.cpuparams_batch.n_threads = cores
     settings.cache_ram_mib = _CACHE_MIB
-    settings.speculative.types = [native.common_speculative_type.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
-    settings.speculative.ngram_simple.size_n = _SEEN
-    settings.speculative.ngram_simple.size_m = _GUESSED
     settings.slot_save_path = request["prompts"]
     settings.api_keys = [request["api_key"]]
     settings.cors_origins = ""
