@@ -32,7 +32,7 @@ REFUSED_TITLE = Answer(b'{"error": {"message": "This test names no chats."}}', 4
 
 
 def asks_for_title(body: Any) -> bool:
-    """Whether this request asks for the title of a chat."""
+    """Returns whether the JSON body of a request asks a model for the title of a chat."""
     return ASKS_FOR_TITLE in json.dumps(body)
 
 

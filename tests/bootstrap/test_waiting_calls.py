@@ -180,7 +180,7 @@ async def test_a_fork_lists_of_a_unit_that_cannot_be_computed_only_what_still_wa
 async def test_a_fork_whose_first_own_record_is_damaged_lists_no_approval_of_the_other_world(
     tmp_path: Path, provider: Provider
 ) -> None:
-    """What ended the call in the fork can't be read; that the call came from the other world still can."""
+    """The record that ended the call in the fork is damaged; the record that names the other world is not."""
     async with opened(tmp_path / "w", provider) as world:
         question = Provider.call("core__ask_user", {"question": "Where to?"}, "asks")
         bell, books = (

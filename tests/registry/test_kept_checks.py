@@ -1,4 +1,4 @@
-"""What the checks of the registry say, whole: findings about proposals, claims of replies, and differences of tools.
+"""The registry's findings about proposals, verdicts on claims of replies, and differences of tools, each field of them.
 
 `checks.json` has the answers. After a change that is meant, `python -m tests.registry.test_kept_checks` writes the file
 again: read the difference before you commit it.

@@ -60,7 +60,7 @@ async def test_the_server_says_that_it_answers_to_anybody(served: Served) -> Non
 
 
 def test_open_pages_go_on_after_an_update_of_the_server() -> None:
-    """They send the value that an earlier version of the server told them."""
+    """A browser may send the value of a cookie that an earlier version of the server set."""
     assert csrf_of("secret") == "a33e37c855ff0fd48638ca35f31ab33602e0dea7f25d83cfe523e0cbb6d3be17"
 
 

@@ -22,7 +22,7 @@ __all__ = ["command"]
 def command() -> None:
     """Show what is in force in a world: its identity, remembered options, settings and system prompt.
 
-    Shaped as the answer of `GET /api/info`.
+    With --json: what `await world.info()` returns.
     """
     with opened() as (world, portal):
         info = portal.run(world.info())

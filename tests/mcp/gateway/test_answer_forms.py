@@ -1,4 +1,4 @@
-"""What a client of the gateway is answered, whole: results, waits, requests to its user, lists, states and tasks."""
+"""Every field of the gateway's answers to a client: results, waits, requests to its user, lists, states and tasks."""
 
 from __future__ import annotations
 

@@ -108,10 +108,10 @@ def test_a_damaged_file_names_no_engine(place: Path, text: str) -> None:
 def test_the_prompt_that_the_engine_knows_is_noted(place: Path) -> None:
     with engine_alive(place) as known:
         held = lease(place)
-        held.note_read("abc")
+        held.note_known_prompt("abc")
         found = held.engine()
         assert found is not None
-        assert found.read == "abc"
+        assert found.known_prompt == "abc"
         assert (found.api_key, found.context, found.made_for) == (known.api_key, known.context, known.made_for)
     assert (place / "engine.json").stat().st_mode & 0o777 == 0o600
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from demiurge.errors import Unavailable
 from demiurge.models.local.fetch import Progress
-from demiurge.models.local.left_engine import EngineLease, LeftEngine, is_alive
+from demiurge.models.local.left_engine import EngineLease, is_alive
 from demiurge.models.local.template import CHAT_TEMPLATE
 from demiurge.models.local.weights import LOCAL_MODEL, folder, locate
 from demiurge.values.clock import Entropy, SystemEntropy
@@ -42,7 +42,8 @@ class LocalEngine:
     repeated. With `stays_s`, `stop` leaves it running for so many seconds, and `start` takes one that was left.
 
     `base_url` is `http://127.0.0.1:PORT/v1`, `api_key` 32 hex digits, new at every start; `context` is in tokens;
-    `path` is the model's file, and `prompts` the folder beside the weights in which the server keeps what it has read.
+    `path` is the model's file, and `prompts` the folder beside the weights in which the server keeps what it has read;
+    `known_prompt` is the name of the fixed part of a prompt that it knows now, "" for none.
     """
 
     def __init__(
@@ -126,17 +127,14 @@ class LocalEngine:
         left = lease.engine()
         if left is not None and left.made_for == self._made_for():
             self._lease = lease
-            self._know(left)
+            self.base_url, self.api_key, self.context = left.base_url, left.api_key, left.context
+            self.known_prompt = left.known_prompt
             return True
         if lease.end_engine():
             self._lease = lease
         else:
             lease.give_back()
         return False
-
-    def _know(self, left: LeftEngine) -> None:
-        self.base_url, self.api_key, self.context = left.base_url, left.api_key, left.context
-        self.known_prompt = left.read
 
     def _made_for(self) -> str:
         """Returns what an engine must have been made for to be this one: its program, its model, its template."""
@@ -149,7 +147,7 @@ class LocalEngine:
         if self.known_prompt != name:
             self.known_prompt = name
             if self._lease is not None:
-                self._lease.note_read(name)
+                self._lease.note_known_prompt(name)
 
     def stop(self) -> None:
         """Ends the process, by force if need be, and frees the memory; or leaves the engine running for its time."""

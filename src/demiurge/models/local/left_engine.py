@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from demiurge.errors import Conflict
 
-__all__ = ["STAYS", "EngineLease", "LeftEngine", "seconds_to_stay", "stop_left_engine"]
+__all__ = ["STAYS", "EngineLease", "LeftEngine", "is_alive", "seconds_to_stay", "stop_left_engine"]
 
 STAYS: Final = "DEMIURGE_LOCAL_MODEL_STAYS"
 """Environment variable: how many seconds the engine goes on after the last process that used it; 0: not at all."""
@@ -36,7 +36,8 @@ _STEPS_TO_END: Final = 100
 
 
 def seconds_to_stay(environment: Mapping[str, str]) -> float:
-    """Returns how long an engine goes on after its last user: 300 seconds, if the environment does not say it."""
+    """Returns how many seconds an engine goes on after its last user: 300 if the environment does not say it, and 0,
+    which leaves no engine, for a text that is no number."""
     try:
         return max(0.0, float(environment.get(STAYS, DEFAULT_S)))
     except ValueError:
@@ -46,13 +47,13 @@ def seconds_to_stay(environment: Mapping[str, str]) -> float:
 @dataclass(frozen=True, slots=True)
 class LeftEngine:
     """An engine as `engine.json` describes it. `made_for` names the program and the model; `context` is in tokens;
-    `read` names the fixed part of a prompt that the engine knows."""
+    `known_prompt` names the fixed part of a prompt that the engine has read, "" for none."""
 
     base_url: str
     api_key: str
     context: int
     made_for: str
-    read: str = ""
+    known_prompt: str = ""
 
 
 class EngineLease:
@@ -64,7 +65,8 @@ class EngineLease:
 
     @classmethod
     def taken(cls, folder: Path) -> EngineLease | None:
-        """Returns the lease; None while another process has it, or if the folder is not the user's alone."""
+        """Returns the lease of a folder; None while another process has it, if not the user alone can open the folder,
+        and where files can't be locked."""
         try:
             found = folder.stat()
             if found.st_uid != os.geteuid() or found.st_mode & 0o077:
@@ -88,17 +90,17 @@ class EngineLease:
                 return known
         return None
 
-    def note_read(self, name: str) -> None:
-        """Notes the fixed part of a prompt that the engine knows now."""
+    def note_known_prompt(self, name: str) -> None:
+        """Writes the name of the fixed part of a prompt that the engine has read into `engine.json`. Raises OSError."""
         known = self.engine()
-        if known is not None and known.read != name:
+        if known is not None and known.known_prompt != name:
             part = self.folder / "engine.json.part"
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(replace(known, read=name))))
+                file.write(json.dumps(asdict(replace(known, known_prompt=name))))
             part.replace(self.folder / "engine.json")
 
     def end_engine(self) -> bool:
-        """Has the engine of the folder end, and waits for it. Returns whether none runs any more."""
+        """Has the engine of the folder end, and waits for that for 5 seconds. Returns whether no engine runs."""
         with suppress(OSError):
             (self.folder / "engine.json").unlink(missing_ok=True)
         for _ in range(_STEPS_TO_END):
@@ -144,7 +146,7 @@ def stop_left_engine(folder: Path) -> bool:
 
 
 def _answers(base_url: str) -> bool:
-    """Returns whether an engine answers at its address on this machine."""
+    """Returns whether an engine answers at an address on this machine within 2 seconds; no other address is asked."""
     place = urlsplit(base_url)
     if place.hostname != "127.0.0.1" or place.port is None:
         return False

@@ -1,4 +1,4 @@
-"""The engine's process: llama.cpp's server on loopback, for as long as its parent lives.
+"""The engine's process: llama.cpp's server on loopback, for as long as its parent lives or for its time after it.
 
 It is run as a file, not imported: it needs nothing of this package, so it starts as fast as the native library loads.
 It reads one line of JSON from its input (`path`, `name`, `context`, `api_key`, `chat_template`, `prompts`, `verbose`,
@@ -61,7 +61,7 @@ def _serve(request: dict[str, Any]) -> tuple[Any, dict[str, str]]:
 
 def _left(request: dict[str, Any], listening: str) -> bool:
     """Writes `engine.json`, and locks `engine.alive` for as long as this process lives. Returns whether both could be
-    written."""
+    done."""
     known = {"base_url": f"{listening.rstrip('/')}/v1"}
     known |= {name: request[name] for name in ("api_key", "context", "made_for")}
     part = request["prompts"] + "engine.json.part"
